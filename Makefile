@@ -42,11 +42,11 @@ test: check  ## the checks, then every test; what CI runs
 test-fast: setup  ## the tests that need no server: rules, wire format, contracts, layers; under a minute
 	$(BIN)/pytest -q -n 2 tests/model tests/wire tests/contract tests/test_layers.py
 
-fuzz: setup  ## 100,000 spoilt messages through every decoder and past a running worker and admin
+fuzz: setup  ## 100,000 corrupt messages through every decoder, and to a running worker and admin
 	FUZZ_SEED=$$(date +%s) FUZZ_INPUTS=5000 $(BIN)/pytest -q tests/fuzz
 
 model: setup  ## explore the protocol further than the tests do: every interleaving, more faults
-	MODEL_LARGER=1 $(BIN)/pytest -q -s tests/model/test_whole_cast.py
+	MODEL_LARGER=1 $(BIN)/pytest -q -s tests/model/test_whole_model.py
 
 soak: setup  ## kill the admin runtime again and again while it projects 50,000 jobs
 	SOAK_JOBS=50000 SOAK_KILLS=20 $(BIN)/pytest -q tests/admin/test_killed_while_projecting.py
@@ -67,7 +67,7 @@ PART ?= 1/1
 crash-points: setup  ## kill a process before and after every await, 1,000 times; three quarters of an hour, PART=1/3 a third
 	$(BIN)/python -m tests.crash_points --seed $(SEED) --part $(PART)
 
-load: setup  ## 100,000 jobs on 50 connections with a burst, somebody who does not read, a stuck handler; some minutes
+load: setup  ## 100,000 jobs on 50 connections with a burst, a client that does not read, a stuck handler; some minutes
 	$(BIN)/python -m tests.load $(ARGS)
 
 bench: setup  ## run the benchmarks
@@ -79,10 +79,11 @@ bench-peers: setup  ## ours against other job systems, some 40 minutes; ARGS="--
 bench-scale: setup  ## what jobs weigh, and rates with a million of them, some 20 minutes; ARGS="--only depth" does a piece
 	$(BIN)/python -m benchmarks scale $(ARGS)
 
-docs: setup  ## write the generated pages of the docs anew
+docs: setup  ## write the generated pages of the docs again
 	$(BIN)/python -m tools.reference.write
 	$(BIN)/python -m tools.states_page
 	$(BIN)/python -m tools.rpc_contract
+	$(BIN)/python -m tools.manifest_schema
 
 site: setup  ## render the docs as a site, into build/site
 	$(BIN)/mkdocs build --strict

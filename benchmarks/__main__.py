@@ -10,7 +10,16 @@ from typing import Final
 
 from rich.console import Console, Group
 
-from benchmarks import beside_admin, commands, keyed_rounds, operations, projection, rounds
+from benchmarks import (
+    beats,
+    beside_admin,
+    commands,
+    keyed_rounds,
+    operations,
+    projection,
+    recovery,
+    rounds,
+)
 from benchmarks.keyed_report import keyed_report, keyed_table
 from benchmarks.report import Report, Say, report, table
 from benchmarks.scale import pieces
@@ -21,6 +30,8 @@ from trellis_jobs.embedded import EmbeddedServer
 
 LATEST: Final = Path(__file__).parent / "results" / "latest.json"
 BESIDE_ADMIN: Final = LATEST.with_name("admin.json")
+BEATS: Final = LATEST.with_name("beats.json")
+RECOVERY: Final = LATEST.with_name("recovery.json")
 Options = argparse.Namespace
 
 
@@ -68,6 +79,25 @@ def _admin(options: Options, console: Console) -> None:
     console.print(beside_admin.table(measured), f"written to {written}")
 
 
+def _beats(options: Options, console: Console) -> None:
+    written = options.json or BEATS
+    with console.status("starting") as status:
+        measured = beats.measure(beats.QUICK if options.quick else beats.USUAL, status.update)
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(measured, indent=2) + "\n")
+    console.print(beats.table(measured), f"written to {written}")
+
+
+def _recovery(options: Options, console: Console) -> None:
+    written = options.json or RECOVERY
+    with console.status("starting") as status:
+        size = recovery.QUICK if options.quick else recovery.USUAL
+        measured = recovery.measure(size, status.update)
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(measured, indent=2) + "\n")
+    console.print(recovery.table(measured), f"written to {written}")
+
+
 def _jobs(url: str, traffic: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
     size = rounds.QUICK if options.quick else rounds.USUAL
     done = rounds.Bench(url, traffic, size).run(say)
@@ -104,10 +134,10 @@ PARTS: Final = {
     "commands": _commands,
     "operations": _operations,
 }
-OTHERS: Final = {"scale": _scale, "admin": _admin}
+OTHERS: Final = {"scale": _scale, "admin": _admin, "beats": _beats, "recovery": _recovery}
 
 
-_PART: Final = f"only this; else everything but {' and '.join(OTHERS)}, which take long"
+_PART: Final = f"only this; else everything but {', '.join(OTHERS)}"
 
 
 def _options() -> argparse.Namespace:

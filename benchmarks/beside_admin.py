@@ -182,7 +182,7 @@ def _run(admin: Admin, jobs: int, keys: int) -> Figures:
 
 @contextmanager
 def _serving(url: str) -> Iterator[int]:
-    """The command, at its defaults, with a projection of its own; its process id."""
+    """The command, at its defaults, with a separate projection; yields its process id."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["-m", "jobs_admin.cli", "admin", "serve", "--nats", url]
         process = subprocess.Popen(

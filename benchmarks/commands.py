@@ -60,7 +60,7 @@ async def _measure(url: str, size: Size, path: Path, say: Say) -> Report:
         await connection.close()
     say(f"filling a projection with {size.jobs:,} jobs")
     await projected_reads.fill(path, size.jobs, size.keyed)
-    # The file is there and its log is not, so nobody fills it.
+    # The file is there and its log is not, so no process writes it.
     async with serving(AdminConfig(nats=url, path=path, mode=Mode.RPC_ONLY)):
         seconds = {}
         for command in (START, *ASKED):

@@ -12,7 +12,7 @@ from benchmarks.dead_jobs import DAY, error_type, message, place
 from benchmarks.projected_log import address
 from benchmarks.projected_reads import latencies
 from benchmarks.report import Report
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.health import Mode
 from jobs_admin.config import AdminConfig
@@ -69,7 +69,7 @@ async def measure(path: Path, jobs: int, begin: datetime, times: int) -> Report:
     async with Readers.open(path) as readers:
 
         async def grouped(narrow: Narrow, n: int) -> None:
-            wanted = JobFilter(states=_DEAD, **narrow(n))
+            wanted = JobFilter(state=_DEAD, **narrow(n))
             await dead_groups(readers, wanted, offset=0, limit=_PAGE)
 
         async def counted(n: int) -> None:
@@ -88,7 +88,7 @@ async def measure_requests(url: str, path: Path, jobs: int, begin: datetime, tim
     async with serving(config), AdminClient.connect(url, timeout=60) as client:
 
         async def grouped(narrow: Narrow, n: int) -> None:
-            await client.group_dead(JobQuery(**narrow(n)), limit=_PAGE)
+            await client.group_dead(JobFilter(**narrow(n)), limit=_PAGE)
 
         async def counted(_: int) -> None:
             await client.stats(window_minutes=DAY // timedelta(minutes=1))

@@ -15,7 +15,7 @@ from benchmarks.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many jobs, over so many keys in turn; `keys` 0: in the queue that has none."""
+    """This many jobs, over this many keys in turn; with 0 `keys` in the queue without keys."""
 
     keys: int
     jobs: int
@@ -23,7 +23,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """So many worker processes, beside one that creates."""
+    """This many worker processes, beside one that creates jobs."""
 
     processes: int
     load: Load

@@ -17,7 +17,8 @@ from rich.table import Table
 
 from benchmarks import projected_log
 from benchmarks.report import Report, Say
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.operations import OperationVerb, OperationView
 from jobs_admin.cli.run import collect_rarely
 from jobs_admin.config import AdminConfig
@@ -142,7 +143,7 @@ async def _operation(connection: Connection, url: str, service: str, jobs: int) 
         config = AdminConfig(nats=url, path=Path(folder) / "jobs.sqlite")
         await rebuild(config.path, LogFeed(connection))
         async with serving(config), AdminClient.connect(url, timeout=60) as client:
-            query = JobQuery(service=service)
+            query = JobFilter(service=service)
             began = time.perf_counter()
             over = await _until_over(client, await client.operate(OperationVerb.REPLAY, query))
             seconds = time.perf_counter() - began

@@ -92,7 +92,7 @@ def folded(number: int, sequence: int) -> Job:
 
 
 def waiting(number: int, sequence: int, keys: int) -> Job:
-    """A job that is not over, on one of so many keys."""
+    """A job that is not over, on one of this many keys."""
     key = Concurrency(key=f"customer:{number % keys}", key_hash=f"{number % keys:064x}")
     begun, *_ = history(number)
     assert isinstance(begun, e.Created)

@@ -29,7 +29,7 @@ from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState
 
 Ask = Callable[[Readers, int], Awaitable[Any]]
-_DEAD: Final = JobFilter(states=[JobState.DEAD])
+_DEAD: Final = JobFilter(state=[JobState.DEAD])
 
 
 async def measure(path: Path, over: int, keyed: int, times: int) -> Report:
@@ -84,15 +84,15 @@ def _lists(jobs: int) -> Iterable[tuple[str, Ask]]:
         ("get", lambda readers, n: reads.find(readers, some(n * 37 % jobs).job_id)),
         ("newest", _listing(lambda _: JobFilter())),
         ("page 100", _listing(lambda _: JobFilter(), offset=min(5_000, jobs // 2))),
-        ("one state", _listing(lambda _: JobFilter(states=[JobState.FAILED]))),
-        ("several states", _listing(lambda _: JobFilter(states=[JobState.FAILED, JobState.DEAD]))),
+        ("one state", _listing(lambda _: JobFilter(state=[JobState.FAILED]))),
+        ("several states", _listing(lambda _: JobFilter(state=[JobState.FAILED, JobState.DEAD]))),
         ("service", _listing(lambda n: JobFilter(service=some(n).service))),
         ("type", _listing(lambda n: JobFilter(type=some(n).job_type))),
         (
             "service, type, state",
             _listing(
                 lambda n: JobFilter(
-                    service=some(n).service, type=some(n).job_type, states=[JobState.FAILED]
+                    service=some(n).service, type=some(n).job_type, state=[JobState.FAILED]
                 )
             ),
         ),

@@ -89,7 +89,7 @@ def measure(url: str, size: Size, say: Say) -> Report:
 def _drained(url: str, size: Size) -> float:
     """Jobs a second that one worker does, whose handler does nothing.
 
-    The jobs of the log that was projected are in the work queue too: nobody works on them.
+    The jobs of the log that was projected are in the work queue too: no worker runs them.
     """
     with Stage(url, processes=2) as stage:
         stage.do(ours.create_many, size.drained)
@@ -179,7 +179,7 @@ async def _project(feed: LogFeed, folder: Path) -> int:
     events, extent = 0, await feed.extent()
     async with Projection.open(folder / "jobs.sqlite") as projection:
         ingest = Ingest(projection, LogPosition(created=extent.created))
-        async for batch in feed.up_to(ingest.place, extent.last_sequence):
+        async for batch in feed.up_to(ingest.position, extent.last_sequence):
             await ingest.apply(batch)
             events += len(batch)
     return events

@@ -10,7 +10,8 @@ from typing import Any
 from benchmarks import projected_log
 from benchmarks.projected_reads import keys_of, latencies
 from benchmarks.report import Report
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.health import Mode
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
@@ -20,7 +21,7 @@ Ask = Callable[[AdminClient, int], Awaitable[Any]]
 
 
 async def measure(url: str, path: Path, over: int, keyed: int, times: int) -> Report:
-    """Of the file that is there: its log is not, so nobody fills it."""
+    """Reads of the existing file: its log is gone, so no process writes it."""
     config = AdminConfig(nats=url, path=path, mode=Mode.RPC_ONLY)
     async with serving(config), AdminClient.connect(url, timeout=60) as client:
         return {
@@ -34,15 +35,15 @@ def _questions(over: int, keyed: int) -> dict[str, Ask]:
     some, keys = projected_log.address, keys_of(keyed)
     return {
         "Jobs.Get": lambda client, n: client.get(some(n * 37 % over).job_id),
-        "Jobs.List, newest": _list(lambda _: JobQuery()),
-        "Jobs.List, page 100": _list(lambda _: JobQuery(), offset=min(5_000, over // 2)),
-        "Jobs.List, one state": _list(lambda _: JobQuery(state=[JobState.FAILED])),
-        "Jobs.List, service": _list(lambda n: JobQuery(service=some(n).service)),
-        "Jobs.List, key": _list(lambda n: JobQuery(key=f"customer:{n % keys}")),
-        "Jobs.List, error text": _list(lambda n: JobQuery(error=f"UPSTREAM {n % 50}")),
+        "Jobs.List, newest": _list(lambda _: JobFilter()),
+        "Jobs.List, page 100": _list(lambda _: JobFilter(), offset=min(5_000, over // 2)),
+        "Jobs.List, one state": _list(lambda _: JobFilter(state=[JobState.FAILED])),
+        "Jobs.List, service": _list(lambda n: JobFilter(service=some(n).service)),
+        "Jobs.List, key": _list(lambda n: JobFilter(key=f"customer:{n % keys}")),
+        "Jobs.List, error text": _list(lambda n: JobFilter(error=f"UPSTREAM {n % 50}")),
         "Jobs.GroupDLQ": lambda client, _: client.group_dead(limit=50),
     }
 
 
-def _list(wanted: Callable[[int], JobQuery], offset: int = 0) -> Ask:
+def _list(wanted: Callable[[int], JobFilter], offset: int = 0) -> Ask:
     return lambda client, n: client.list_jobs(wanted(n), offset=offset, limit=50)

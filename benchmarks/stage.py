@@ -1,4 +1,4 @@
-"""Where steps are measured: processes made anew for each, one server, and looks at its queues."""
+"""Where steps are measured: new processes for each, one server, and reads of its queues."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Step:
 
 
 class Stage:
-    """Whoever works and whoever creates are processes of their own, made anew for every step."""
+    """Workers and producers are separate processes, started for every step."""
 
     def __init__(self, url: str, processes: int) -> None:
         self.url = url
@@ -57,7 +57,7 @@ class Stage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Whoever waits for jobs that will not come is ended."""
+        """Ends processes that wait for jobs that will not come."""
         if kind is not None:
             for process in multiprocessing.active_children():
                 process.kill()

@@ -19,6 +19,7 @@ from jobs_admin.actions.key_names import KeyNames
 from jobs_admin.api.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
 from jobs_admin.api.views.health import Mode
 from jobs_admin.config import SERVICE_NAME
+from jobs_admin.doctor.checks import Installation
 from jobs_admin.file_lock import only_writer
 from jobs_admin.health import PROJECTOR, Health
 from jobs_admin.http.probes import Probes
@@ -31,6 +32,7 @@ from jobs_admin.operations.records import OperationRecords
 from jobs_admin.operations.run import RunContext
 from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, Runner
 from jobs_admin.projection.projector import Projector
+from jobs_admin.queues.actions import QueueActions
 from jobs_admin.reads.position import FilePosition, position
 from jobs_admin.reads.read_your_writes import LogProgress
 from jobs_admin.reads.readers import Readers
@@ -38,9 +40,13 @@ from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.operation_methods import OperationMethods
+from jobs_admin.rpc.queue_methods import QueueMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.service_methods import ServiceMethods
 from jobs_admin.rpc.startup import until_readable
+from jobs_admin.rpc.worker_methods import WorkerMethods
+from jobs_admin.workers.directives import WorkerDirectives
+from jobs_admin.workers.registry import WorkerRegistry
 from trellis_jobs.contract.permissions.grants import inbox_prefix
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.environment import Environment
@@ -50,6 +56,8 @@ from trellis_jobs.jetstream.client.rpc import RpcServer
 from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.client.startup import Startup
 from trellis_jobs.jetstream.control.records import ControlRecords
+from trellis_jobs.jetstream.control.worker_feed import WorkerFeed
+from trellis_jobs.jetstream.control.worker_records import WorkerRecords
 from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.jetstream.log.feed import LogFeed
 from trellis_jobs.jetstream.log.history import Histories
@@ -73,6 +81,7 @@ log = logging.getLogger(__name__)
 RETENTION: Final = "retention"
 JUNK: Final = "junk"
 OPERATIONS: Final = "operations"
+WORKERS: Final = "worker records"
 _REMEDY: Final = "start a service that may provision, or run `trellis-jobs admin serve --provision`"
 
 
@@ -97,7 +106,7 @@ class _Parts:
 
     config: AdminConfig
     environment: Environment
-    connection: Connection
+    installation: Installation
     clock: ServerClock
     keys: JobKeys
     events: EventLog
@@ -108,6 +117,11 @@ class _Parts:
     health: Health
     actions: Actions
     operations: OperationRecords
+    workers: WorkerRegistry
+
+    @property
+    def connection(self) -> Connection:
+        return self.installation.connection
 
 
 @asynccontextmanager
@@ -122,7 +136,8 @@ async def serving(
         connection = await startup.open(access, name="jobs admin")
         opened.push_async_callback(connection.close)
         features = await startup.until_ready(partial(_prepare, connection, make=config.provision))
-        parts = await _assemble(opened, config, environment, connection, features)
+        installation = Installation(access=access, connection=connection, features=features)
+        parts = await _assemble(opened, config, environment, installation)
         port = None
         if config.health_port is not None:
             probes = Probes(parts.health.report).open(config.health_port, config.health_host)
@@ -164,7 +179,6 @@ def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
             runner=runner,
             new_id=parts.environment.new_id,
             now=parts.environment.now,
-            max_reply_bytes=max_reply_bytes,
         ).table(),
         **KeyMethods(
             readers=readers,
@@ -172,9 +186,18 @@ def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
             keys=keys,
             names=KeyNames(parts.connection),
             clock=parts.clock,
-            max_reply_bytes=max_reply_bytes,
         ).table(),
-        **ServiceMethods(readers, progress, parts.clock, max_reply_bytes).table(),
+        **ServiceMethods(readers, progress, parts.clock).table(),
+        **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
+        **QueueMethods(
+            installation=parts.installation,
+            readers=readers,
+            progress=progress,
+            health=parts.health,
+            actions=QueueActions(parts.connection, parts.installation.features),
+            clock=parts.clock,
+            workers=parts.workers,
+        ).table(),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,
@@ -182,14 +205,26 @@ def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
             health=parts.health,
             keys=keys,
             clock=parts.clock,
+            workers=parts.workers,
         ).table(),
     }
 
 
+def _directives(parts: _Parts) -> WorkerDirectives:
+    supports_ttl = parts.events.features.message_ttl
+    records = WorkerRecords(parts.connection, supports_ttl=supports_ttl)
+    return WorkerDirectives(records, parts.environment.now)
+
+
 def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, None]]:
-    """Return the loops by name; `--mode rpc-only` has none."""
+    """Return the loops by name; with `--mode rpc-only` only the one that reads."""
+    reading = {
+        WORKERS: parts.loops.keep_running(
+            WORKERS, partial(parts.workers.run, WorkerFeed(parts.connection))
+        )
+    }
     if parts.projector is None:
-        return {}
+        return reading
     every = parts.config.retention_interval
     maintenance = Maintenance(
         connection=parts.connection,
@@ -199,8 +234,10 @@ def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, No
         clock=parts.clock,
         environment=parts.environment,
         progress=parts.progress,
+        workers=parts.workers,
     )
     return {
+        **reading,
         **maintenance.loops(parts.loops, parts.config),
         PROJECTOR: parts.loops.keep_running(PROJECTOR, parts.projector.run),
         OPERATIONS: parts.loops.keep_running(OPERATIONS, runner.run),
@@ -246,9 +283,9 @@ async def _assemble(
     opened: AsyncExitStack,
     config: AdminConfig,
     environment: Environment,
-    connection: Connection,
-    features: Features,
+    installation: Installation,
 ) -> _Parts:
+    connection, features = installation.connection, installation.features
     projector = None
     if config.mode is Mode.FULL:
         projector = await _own_projector(opened, config, LogFeed(connection))
@@ -261,13 +298,11 @@ async def _assemble(
     events = EventLog(connection, features, Histories(connection, deletes_consumers=True))
     clock = ServerClock(connection, environment.monotonic)
     await clock.now()
-    leases = Leases(clock, environment.monotonic)
-    buckets = KeyBuckets(connection, environment.monotonic)
-    keys = JobKeys(connection, events, leases, buckets, environment.now)
+    keys = _keys(connection, events, clock, environment)
     return _Parts(
         config=config,
         environment=environment,
-        connection=connection,
+        installation=installation,
         clock=clock,
         keys=keys,
         events=events,
@@ -275,6 +310,7 @@ async def _assemble(
         progress=LogProgress(projector or FilePosition(readers), connection),
         actions=Actions(connection, events, keys, environment.now),
         operations=OperationRecords(ControlRecords(connection, supports_ttl=features.message_ttl)),
+        workers=WorkerRegistry(environment.monotonic),
         projector=projector,
         loops=loops,
         health=Health(
@@ -287,6 +323,14 @@ async def _assemble(
             now=environment.now,
         ),
     )
+
+
+def _keys(
+    connection: Connection, events: EventLog, clock: ServerClock, environment: Environment
+) -> JobKeys:
+    leases = Leases(clock, environment.monotonic)
+    buckets = KeyBuckets(connection, environment.monotonic)
+    return JobKeys(connection, events, leases, buckets, environment.now)
 
 
 async def _own_projector(opened: AsyncExitStack, config: AdminConfig, feed: LogFeed) -> Projector:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.errors import ConfigError
+from trellis_jobs.model.durations import compact_duration, parse_duration
 from trellis_jobs.model.states import OVER, JobState
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ _DEFAULTS: Final[Mapping[JobState, timedelta]] = {
     JobState.FAILED: timedelta(days=30),
     JobState.DEAD: timedelta(days=90),
 }
-_AGE: Final = re.compile(r"([0-9]+)([smhdw])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_SHOWN_IN: Final = "dhms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +96,14 @@ def _state(part: str, name: str) -> JobState:
 def _age(part: str, value: str) -> timedelta | None:
     if value == "keep":
         return None
-    found = _AGE.fullmatch(value)
-    if found is None:
+    try:
+        age = parse_duration(value)
+    except OverflowError:
+        age = timedelta.max
+    if age is None:
         raise ConfigError(
             f"retention {part!r}: use a number followed by s, m, h, d or w, or 'keep'"
         )
-    try:
-        age = timedelta(**{_UNITS[found[2]]: int(found[1])})
-    except (OverflowError, ValueError):
-        age = timedelta.max
     if age > MAX_AGE:
         raise ConfigError(f"retention {part[:40]!r}: for more than a hundred years use 'keep'")
     if age < MIN_AGE:
@@ -116,7 +112,4 @@ def _age(part: str, value: str) -> timedelta | None:
 
 
 def _shown(age: timedelta | None) -> str:
-    if age is None:
-        return "keep"
-    unit = next(unit for unit in _SHOWN_IN if age % timedelta(**{_UNITS[unit]: 1}) == timedelta())
-    return f"{age // timedelta(**{_UNITS[unit]: 1})}{unit}"
+    return "keep" if age is None else compact_duration(age)

@@ -1,4 +1,4 @@
-"""What every test has: a real nats-server of its own, on a free port, and time enough."""
+"""Fixtures of every test: a separate nats-server on a free port, and no deadline for examples."""
 
 from __future__ import annotations
 

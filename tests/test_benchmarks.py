@@ -37,7 +37,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def _measured(written: Path, *options: str) -> Any:
     command = [sys.executable, "-m", "benchmarks", *options, "--quick", "--json", str(written)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=170, stdout=subprocess.DEVNULL)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=500, stdout=subprocess.DEVNULL)
     return json.loads(written.read_text())
 
 
@@ -171,3 +171,16 @@ def test_tables_take_their_places_on_the_page_and_leave_the_rest() -> None:
 def test_the_page_about_capacity_has_no_place_without_a_table() -> None:
     for place in PLACE.finditer(PAGE.read_text(encoding="utf-8")):
         assert "| --- |" in place[0], place["name"]
+
+
+def test_the_beats_of_all_workers_are_counted(tmp_path: Path) -> None:
+    figures = _measured(tmp_path / "figures.json", "beats")
+    assert figures["size"]["workers"] == 10
+    assert figures["beats_per_second"] > 0
+    assert figures["beat_p50_ms"] > 0
+
+
+def test_the_jobs_of_killed_workers_start_elsewhere(tmp_path: Path) -> None:
+    figures = _measured(tmp_path / "figures.json", "recovery")
+    assert figures["causes"] == {"worker_death": 2}
+    assert figures["longest_s"] > 0

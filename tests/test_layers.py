@@ -13,13 +13,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 OURS: Final = ("trellis_jobs", "jobs_admin", "pytest_trellis_jobs")
 
-ERRORS: Final = (
-    "trellis_jobs.errors",
-    "trellis_jobs.handler_errors",
-    "trellis_jobs.infrastructure_errors",
-    "trellis_jobs.key_errors",
-)
-RULES: Final = (*ERRORS, "trellis_jobs.model")
+RULES: Final = ("trellis_jobs.errors", "trellis_jobs.model")
 PURE: Final = (*RULES, "trellis_jobs.wire", "trellis_jobs.contract")
 CLIENT: Final = (*PURE, "trellis_jobs.jetstream.client")
 STREAMS: Final = (*PURE, "trellis_jobs.jetstream")
@@ -30,9 +24,6 @@ ADMIN: Final = (*STREAMS, *TOOLS, "jobs_admin.api")
 # A layer, and what it may import besides itself. The longest name that fits a module is its layer.
 MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "trellis_jobs.errors": (),
-    "trellis_jobs.handler_errors": (),
-    "trellis_jobs.infrastructure_errors": ("trellis_jobs.errors",),
-    "trellis_jobs.key_errors": ("trellis_jobs.errors",),
     "trellis_jobs.model": ("trellis_jobs.errors", "trellis_jobs.model.keys"),
     "trellis_jobs.model.keys": ("trellis_jobs.errors", "trellis_jobs.model"),
     "trellis_jobs.wire": RULES,
@@ -85,10 +76,14 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
         "jobs_admin.explain",
         "jobs_admin.projection",
     ),
+    "jobs_admin.queues": ADMIN,
+    "jobs_admin.doctor": (*ADMIN, "jobs_admin.workers"),
     "jobs_admin.health": (*ADMIN, "jobs_admin.config", "jobs_admin.loops", "jobs_admin.reads"),
     "jobs_admin.operations": (*ADMIN, "jobs_admin.actions", "jobs_admin.reads"),
+    "jobs_admin.workers": ADMIN,
     "jobs_admin.maintenance": (
         *ADMIN,
+        "jobs_admin.workers",
         "jobs_admin.actions",
         "jobs_admin.config",
         "jobs_admin.loops",
@@ -99,18 +94,23 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.rpc": (
         *ADMIN,
+        "jobs_admin.workers",
         "jobs_admin.actions",
         "jobs_admin.config",
+        "jobs_admin.doctor",
         "jobs_admin.explain",
         "jobs_admin.health",
         "jobs_admin.operations",
         "jobs_admin.projection",
+        "jobs_admin.queues",
         "jobs_admin.reads",
     ),
     "jobs_admin.daemon": (
         *ADMIN,
+        "jobs_admin.workers",
         "jobs_admin.actions",
         "jobs_admin.config",
+        "jobs_admin.doctor",
         "jobs_admin.file_lock",
         "jobs_admin.health",
         "jobs_admin.http",
@@ -118,6 +118,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
         "jobs_admin.maintenance",
         "jobs_admin.operations",
         "jobs_admin.projection",
+        "jobs_admin.queues",
         "jobs_admin.reads",
         "jobs_admin.rpc",
     ),

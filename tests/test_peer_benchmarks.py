@@ -59,7 +59,7 @@ def trial(
         seconds=seconds,
         processes=processes,
         concurrency=concurrency,
-        moments="/tmp/moments",  # noqa: S108 (a name that nobody opens)
+        moments="/tmp/moments",  # noqa: S108 (a name that is never opened)
         addresses={broker: f"{broker}://" for broker in Broker},
     )
 
@@ -133,10 +133,10 @@ class TestReport:
         results.add(measured(OURS, cells.MANY, {RATE: 4_000.0}))
         results.add(measured("arq", cells.MANY, {RATE: 1_000.0}))
         results.add(measured("saq", cells.MANY, {}, failed="no server"))
-        said = report(results)
-        assert "| create many | 4,000 | 1,000 | arq | 4.00 | 3.00 | reached |" in said
-        assert "saq, many:lean:1: no figure: no server" in said
-        assert "| **trellis-jobs** | – | 4,000 |" in said
+        printed = report(results)
+        assert "| create many | 4,000 | 1,000 | arq | 4.00 | 3.00 | reached |" in printed
+        assert "saq, many:lean:1: no figure: no server" in printed
+        assert "| **trellis-jobs** | – | 4,000 |" in printed
 
     def test_warns_of_a_machine_that_was_not_quiet(self, tmp_path: Path) -> None:
         results = Results(tmp_path / "peers.json", {})
@@ -213,13 +213,13 @@ class TestPlan:
 
 def test_a_tool_that_is_not_installed_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     missing = replace(BY_NAME["arq"], environment="not-installed", brokers=())
-    results, said = Results(tmp_path / "peers.json", {}), list[str]()
+    results, printed = Results(tmp_path / "peers.json", {}), list[str]()
     turns = [Turn(0, cell, missing) for cell in (cells.MANY, cells.DRAIN_FULL)]
-    run(turns, results, at_most=1, say=said.append)
+    run(turns, results, at_most=1, say=printed.append)
     assert [one.failed for one in results.measurements] == [
         f"{ENVIRONMENTS}/not-installed/bin/python is not installed"
     ] * 2
-    assert len(said) == 2
+    assert len(printed) == 2
 
 
 def test_a_process_is_ended_with_its_descendants(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import trellis_jobs
-from trellis_jobs import errors, handler_errors, infrastructure_errors, key_errors
+from trellis_jobs import errors
 
 PUBLIC = [
     "Accepted",
@@ -38,6 +38,7 @@ PUBLIC = [
     "JobFailed",
     "JobIsOver",
     "JobNotFound",
+    "JobOptionInvalid",
     "JobRef",
     "JobSkipped",
     "JobSnapshot",
@@ -77,6 +78,7 @@ PUBLIC = [
     "SyncJobRef",
     "SyncQueue",
     "TlsFiles",
+    "TryOptions",
     "Unreachable",
     "WaitTimeout",
     "Workers",
@@ -88,8 +90,7 @@ PUBLIC = [
 
 ERRORS = {
     name: error
-    for module in (errors, handler_errors, infrastructure_errors, key_errors)
-    for name, error in vars(module).items()
+    for name, error in vars(errors).items()
     if inspect.isclass(error) and issubclass(error, Exception)
 }
 

@@ -17,8 +17,9 @@ _PAGE: Final = """\
 
 <!-- Generated from trellis_jobs/model/reducer.py by tools/states_page.py. -->
 
-The legal events of a job's history determine its state. An event that is not legal in the
-job's current state is counted and shown with its reason, and changes nothing.
+After reading this page you know the states of a job and the events between them. The legal events
+of a job's history determine its state. An event that is not legal in the job's current state is
+counted and shown with its reason, and changes nothing.
 
 ```mermaid
 stateDiagram-v2

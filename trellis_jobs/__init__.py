@@ -8,10 +8,12 @@ from trellis_jobs.contract.secret_fields import Secret
 from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.errors import (
     CalledInEventLoop,
+    CertificateRefused,
     CredentialsRefused,
     CredentialsUnusable,
     DeadlineInvalid,
     DeclarationError,
+    Fail,
     InboxNotPermitted,
     InfrastructureError,
     InfrastructureMismatch,
@@ -25,47 +27,49 @@ from trellis_jobs.errors import (
     JobFailed,
     JobIsOver,
     JobNotFound,
+    JobOptionInvalid,
     JobsError,
     JobSkipped,
     JobStale,
+    KeyBusy,
+    KeyContention,
+    KeyStateMalformed,
     KeyUnresolvable,
     NoAnswer,
     NoCurrentJob,
+    NotAdmitted,
     NotConfirmed,
     NotConnected,
+    NotEncrypted,
     NotPermitted,
     PayloadInvalid,
     PayloadTooLarge,
+    QueueFull,
     ResourceUnavailable,
     ResultInvalid,
+    Retry,
     SomeNotCreated,
+    StreamFull,
     Unreachable,
     WaitTimeout,
     WrongEventLoop,
 )
-from trellis_jobs.handler_errors import Fail, Retry
-from trellis_jobs.infrastructure_errors import CertificateRefused, NotEncrypted, StreamFull
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions, TlsFiles
-from trellis_jobs.key_errors import (
-    KeyBusy,
-    KeyContention,
-    KeyStateMalformed,
-    NotAdmitted,
-    QueueFull,
-)
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.job_ref import JobRef
 from trellis_jobs.producer.job_snapshot import JobSnapshot
+from trellis_jobs.producer.try_options import TryOptions
 from trellis_jobs.service.jobs import Jobs, job
 from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 from trellis_jobs.service.queue import Queue
 from trellis_jobs.service.resources import Resource
-from trellis_jobs.service.service import Service, Workers
+from trellis_jobs.service.service import Service
 from trellis_jobs.service.sync.client import SyncClient
 from trellis_jobs.service.sync.job_ref import SyncJobRef
 from trellis_jobs.service.sync.queue import SyncQueue
+from trellis_jobs.service.worker_selection import Workers
 from trellis_jobs.worker.active_job import ActiveJob, KeyLease
 from trellis_jobs.worker.current_job import current_job
 from trellis_jobs.worker.middleware import CallNext
@@ -99,6 +103,7 @@ __all__ = [
     "JobFailed",
     "JobIsOver",
     "JobNotFound",
+    "JobOptionInvalid",
     "JobRef",
     "JobSkipped",
     "JobSnapshot",
@@ -138,6 +143,7 @@ __all__ = [
     "SyncJobRef",
     "SyncQueue",
     "TlsFiles",
+    "TryOptions",
     "Unreachable",
     "WaitTimeout",
     "Workers",

@@ -76,7 +76,7 @@ def _options() -> argparse.Namespace:
     add("--peers", type=_contestants, default=CONTESTANTS, metavar="A,B", help="and ours")
     add("--cells", type=_cells, default=CELLS, metavar="A,B", help="such as drain:full:1")
     add("--rounds", type=int, default=3)
-    add("--jobs", type=int, help="at most so many jobs in a measurement")
+    add("--jobs", type=int, help="maximum number of jobs in a measurement")
     add("--quick", action="store_true", help="only try that everything runs")
     add("--continue", action="store_true", dest="go_on", help="measure what is missing")
     add("--report-only", action="store_true", help="the table and the chart of an earlier run")

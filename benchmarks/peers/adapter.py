@@ -57,7 +57,7 @@ def batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
 async def many_at_once(
     jobs: Sequence[Job], lanes: int, enqueue: Callable[[Job], Awaitable[object]]
 ) -> None:
-    """For tools without a bulk call: so many calls in flight."""
+    """For tools without a bulk call: this many calls in flight."""
     rest = iter(jobs)
 
     async def lane() -> None:

@@ -1,6 +1,6 @@
 """The most telling columns as a picture: one panel each, the best on top, ours in colour.
 
-It has a background of its own, light or dark as the reader's system: legible on any page.
+It has its own background, light or dark as the reader's system: legible on any page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROW: Final = 20
 BAR: Final = 12
 HEAD: Final = 44
 MARGIN: Final = 20
-CUT_OFF: Final = 12  # a time so many times the best is not drawn to scale
+CUT_OFF: Final = 12  # a time this many times the best is not drawn to scale
 
 STYLE: Final = """
 .back { fill: #ffffff } text { fill: #1f2328; font: 12px system-ui, sans-serif }

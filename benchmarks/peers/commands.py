@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.peers.trial import Broker, Trial
 
 ADAPTERS: Final = "benchmarks.peers.adapters"
-MOST_RQ_PROCESSES: Final = 20
+MAX_RQ_PROCESSES: Final = 20
 
 Command = list[str]
 Commands = Callable[[Trial, Path], list[Command]]
@@ -67,7 +67,7 @@ def huey(trial: Trial, programs: Path) -> list[Command]:
 
 def rq(trial: Trial, programs: Path) -> list[Command]:
     """For jobs that wait, more processes than anybody else has: it has no other concurrency."""
-    processes = min(trial.concurrency, MOST_RQ_PROCESSES) if trial.waits else trial.processes
+    processes = min(trial.concurrency, MAX_RQ_PROCESSES) if trial.waits else trial.processes
     worker = ["-w", "rq.worker.SimpleWorker", "-u", trial.addresses[Broker.REDIS]]
     if processes == 1:
         return [[str(programs / "rq"), "worker", *worker, "--logging_level", "WARNING", "default"]]

@@ -66,7 +66,7 @@ class Results:
         self._write()
 
     def has(self, round_: int, contestant: str, cell: str) -> bool:
-        """Measured, and not in vain."""
+        """Measured, with a result."""
         return any(
             _place(one) == (round_, contestant, cell) and one.failed is None
             for one in self.measurements

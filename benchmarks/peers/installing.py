@@ -69,7 +69,7 @@ def _install_server(broker: Broker, say: Say) -> None:
 
 @contextmanager
 def _services_stay_down() -> Generator[None]:
-    """Each measurement starts servers of its own; those of the packages would be in the way."""
+    """Each measurement starts its own servers; those of the packages would be in the way."""
     if POLICY.exists():
         yield
         return
@@ -82,7 +82,7 @@ def _services_stay_down() -> Generator[None]:
 
 
 def _make_environment(tool: str, say: Say) -> None:
-    """Made anew when what is required has changed since."""
+    """Made again when the requirements have changed since."""
     folder, required = ENVIRONMENTS / tool, requirements_of(tool)
     stamp = folder / "made-of.txt"
     if stamp.exists() and stamp.read_text() == required.read_text():

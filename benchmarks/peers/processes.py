@@ -1,4 +1,4 @@
-"""Child processes that leave nobody behind: ended with all their descendants, whatever happens."""
+"""Child processes that are ended with all their descendants, whatever happens."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _handle_of(pid: int, handles: ExitStack) -> int | None:
-    """Readable once that process has ended, whoever its parent is by then; None: it has."""
+    """Readable once that process has ended. None if it has ended already."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

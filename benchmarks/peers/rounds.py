@@ -12,7 +12,7 @@ from benchmarks.peers.figures import Figure, Figures, Measurement, Results
 from benchmarks.peers.measuring import measure
 from benchmarks.peers.processes import Failed
 
-# Places that the order moves on by in each round, so that nobody follows the same one every time.
+# Places that the order moves on by in each round, so that no tool follows the same one every time.
 SHIFT: Final = 4
 
 

@@ -23,7 +23,7 @@ from trellis_jobs.embedded import HOST, EmbeddedServer
 
 READY_WITHIN: Final = 60.0
 LOOK: Final = 0.05
-MOST_CLIENTS: Final = 4_000
+MAX_CLIENTS: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Server:
 @contextmanager
 def redis(folder: Path) -> Generator[Server]:
     port, log = free_port(), folder / "log"
-    listen = ["--bind", HOST, "--port", str(port), "--maxclients", str(MOST_CLIENTS)]
+    listen = ["--bind", HOST, "--port", str(port), "--maxclients", str(MAX_CLIENTS)]
     durable = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
     with running(["redis-server", *listen, "--dir", str(folder), *durable], log=log) as process:
         _until_open(port, process, log)
@@ -77,7 +77,7 @@ def postgres(folder: Path) -> Generator[Server]:
 
 @contextmanager
 def rabbitmq(folder: Path) -> Generator[Server]:
-    """With a port mapper of its own, which would else outlive it as a daemon."""
+    """With its own port mapper, which would otherwise outlive it as a daemon."""
     port, mapper_port, log = free_port(), free_port(), folder / "log"
     configured, plugins = folder / "rabbitmq.conf", folder / "enabled_plugins"
     configured.write_text(f"listeners.tcp.local = {HOST}:{port}\nlog.console.level = error\n")

@@ -21,7 +21,7 @@ STEPS: Final = {
 
 
 def rates(stage: Stage, size: Size, side: ModuleType = ours) -> Rates:
-    """Jobs a second, each step in a process of its own."""
+    """Jobs a second, each step in a separate process."""
     many: Measured = stage.do(side.create_many, size.rated)
     one_by_one: Measured = stage.do(side.create_one_by_one, size.one_by_one)
     waiting = size.rated + size.one_by_one

@@ -81,7 +81,7 @@ def recover(server: EmbeddedServer) -> Restart:
 
 
 async def prepare(url: str, replicas: int | None = None) -> None:
-    """The streams are there, with so many replicas."""
+    """The streams exist, with this many replicas."""
     async with connected(url) as connection:
         await provision(connection, Topology(await detect_features(connection), replicas))
 

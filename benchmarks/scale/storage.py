@@ -1,4 +1,4 @@
-"""What a job weighs: waiting, finished, with a key of its own, and as a row of the projection."""
+"""What a job weighs: waiting, finished, with its own key, and as a row of the projection."""
 
 from __future__ import annotations
 

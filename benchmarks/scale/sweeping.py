@@ -1,4 +1,4 @@
-"""Retention as the admin runtime does it, in a process of its own, with its clock put forward."""
+"""Retention as the admin runtime does it, in a separate process, with its clock put forward."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ async def main() -> None:
         urgent = await build.create(Request(title="urgent", months=3), deadline=0.5)
         sales = await build.create(Request(title="sales", months=6))
         await until_late(urgent)
-        await endless.cancel("nobody reads it")
+        await endless.cancel("no longer needed")
         await follow(sales)
         for title, ref in (("everything", endless), ("urgent", urgent), ("sales", sales)):
             print(f"{title}: {await outcome(ref)}")

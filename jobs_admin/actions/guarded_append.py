@@ -7,12 +7,13 @@ append, and the decision is made again from the log. So a projection that is beh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobs_admin.actions.job_follower import FOLLOW_TIMEOUT, JobFollower
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.jetstream.client import stored_message
-from trellis_jobs.jetstream.log.event_log import Latest, Refused
+from trellis_jobs.jetstream.log.decide_again import Appended, append_planned
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry
@@ -23,17 +24,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.jetstream.client.connection import Connection
-    from trellis_jobs.jetstream.log.event_log import EventLog
+    from trellis_jobs.jetstream.log.event_log import EventLog, Latest, Refused
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.job_status import Head
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """The job's head after the append, and its state before."""
+class StoredEvent:
+    """`stored_at` is the server's time."""
 
-    head: Head
-    before: Latest
+    event: e.Event
+    stored_at: datetime
 
 
 class GuardedAppender:
@@ -46,22 +46,21 @@ class GuardedAppender:
 
     async def append(
         self, job: JobAddress, seen: Latest, plan: Callable[[Latest], e.Event | None]
-    ) -> Appended | None:
+    ) -> Appended[Latest] | None:
         """Append the planned event, and plan again whenever the job has changed.
 
         Returns None when the plan is to append nothing, or the job is gone. Raises JobContention
         when the job changes so often that every append is refused.
         """
         follower = self._follower(job)
-        while (event := plan(seen)) is not None:
-            answer = await self._events.try_append(seen.head, event, timeout=self._timeout)
-            if not isinstance(answer, Refused):
-                return Appended(answer, seen)
-            moved = await follower.after(answer)
-            if moved is None:
-                return None
-            seen = moved.latest
-        return None
+
+        async def read(refusal: Refused) -> Latest | None:
+            moved = await follower.after(refusal)
+            return None if moved is None else moved.latest
+
+        append = partial(self._events.try_append, timeout=self._timeout)
+        answer = await append_planned(seen, plan, append=append, read=read)
+        return answer if isinstance(answer, Appended) else None
 
     async def current(self, job: JobAddress) -> Latest | None:
         """Read the job's state from the stream leader; None when it is not in the log."""
@@ -82,22 +81,10 @@ class GuardedAppender:
     def _follower(self, job: JobAddress) -> JobFollower:
         return JobFollower(self._connection, self._events, job, timeout=self._timeout)
 
-    async def started(self, job: JobAddress) -> tuple[e.Started, datetime] | None:
-        """Return the job's newest `started` event, and when the server stored it."""
-        subject = subjects.lifecycle(job, e.EventKind.STARTED)
-        newest = await stored_message.newest(self._connection, LOG, subject)
-        if newest is None:
+    async def newest(self, job: JobAddress, kind: e.EventKind) -> StoredEvent | None:
+        """Return the job's newest event of this kind."""
+        found = await stored_message.newest(self._connection, LOG, subjects.lifecycle(job, kind))
+        if found is None:
             return None
-        read = wire.read(newest.subject, newest.sequence, newest.data, newest.headers)
-        if not isinstance(read, Entry) or not isinstance(read.event, e.Started):
-            return None
-        return read.event, newest.stored_at
-
-
-def event_fields(job: JobAddress, latest: Latest, at: datetime) -> e.EventFields:
-    return {
-        "job": job,
-        "context": latest.context,
-        "at": at,
-        "tries": latest.head.status.tries,
-    }
+        read = wire.read(found.subject, found.sequence, found.data, found.headers)
+        return StoredEvent(read.event, found.stored_at) if isinstance(read, Entry) else None

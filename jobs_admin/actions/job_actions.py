@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from jobs_admin.actions.job_follower import FOLLOW_TIMEOUT, JobFollower
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.infrastructure_errors import StreamFull
+from trellis_jobs.errors import StreamFull
 from trellis_jobs.jetstream.client import stored_message
+from trellis_jobs.jetstream.log.decide_again import Appended, append_planned
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job import Entry
-from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.reducer import RULES
 from trellis_jobs.model.states import OVER, JobState
 from trellis_jobs.wire import log as wire
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from jobs_admin.actions.job_follower import Known
     from jobs_admin.actions.job_keys import JobKeys
     from trellis_jobs.jetstream.client.connection import Connection
-    from trellis_jobs.jetstream.log.event_log import EventLog
+    from trellis_jobs.jetstream.log.event_log import EventLog, Refused
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
+    from trellis_jobs.model.job_status import Head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,7 @@ def retry(job: Job, action: ActionRequest, at: datetime) -> e.Event:
         secrets=job.run.secrets,
         max_tries=job.max_tries,
         deadline=_still_ahead(job.deadline, at),
+        try_limits=job.run.try_limits,
         concurrency=None if held is None else _only_the_key(held),
         **_decided_fields(action),
     )
@@ -121,27 +123,36 @@ class Actions:
         when the event cannot be appended in time.
         """
         follower = JobFollower(self._connection, self._events, address, timeout=self._timeout)
-        raced = False
         run = None if known is None else known.job.status.run
-        known = known or await follower.read()
-        while known is not None:
-            job = known.job
-            if job.state not in legal_from or run not in (None, job.status.run):
-                await self._leave_key(job, job.state)
-                return NotLegal(job, tuple(sorted(legal_from)), raced)
-            event = plan(job, action, self._now())
-            if isinstance(event, e.Retried):
-                await self._keys.requeue(event)
-            try:
-                appended = await self._events.try_append(known.head, event, timeout=self._timeout)
-            except StreamFull:
-                await self._leave_key(job, job.state)  # a retry has queued the job under its key
-                raise
-            if isinstance(appended, Head):
-                await self._leave_key(job, appended.status.state)
-                return Done(appended)
-            raced, known = True, await follower.after(appended)
-        return NoSuchJob()
+        first = known or await follower.read()
+        if first is None:
+            return NoSuchJob()
+
+        def plan_if_legal(known: Known) -> e.Event | None:
+            is_legal = known.job.state in legal_from and run in (None, known.job.status.run)
+            return plan(known.job, action, self._now()) if is_legal else None
+
+        answer = await append_planned(
+            first, plan_if_legal, append=self._append, read=follower.after
+        )
+        if answer is None:
+            return NoSuchJob()
+        if isinstance(answer, Appended):
+            await self._leave_key(answer.before.job, answer.head.status.state)
+            return Done(answer.head)
+        await self._leave_key(answer.job, answer.job.state)
+        return NotLegal(answer.job, tuple(sorted(legal_from)), raced=answer is not first)
+
+    async def _append(self, head: Head, event: e.Event) -> Head | Refused:
+        """Queues a retried job under its key first, and removes it again if the log is full."""
+        if not isinstance(event, e.Retried):
+            return await self._events.try_append(head, event, timeout=self._timeout)
+        await self._keys.requeue(event)
+        try:
+            return await self._events.try_append(head, event, timeout=self._timeout)
+        except StreamFull:
+            await self._keys.withdraw(event.job, event.concurrency)
+            raise
 
     async def has_done(self, address: JobAddress, kind: e.EventKind, action: ActionRequest) -> bool:
         """Whether the job's newest event of that kind is from this action; reads the leader."""

@@ -11,20 +11,25 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.guarded_append import GuardedAppender, event_fields
+from jobs_admin.actions.guarded_append import GuardedAppender
 from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
-from trellis_jobs.errors import JobsError, NotPermitted
+from trellis_jobs.errors import JobsError, KeyStateMalformed, NotPermitted
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
 from trellis_jobs.jetstream.keys.read import read_key
-from trellis_jobs.key_errors import KeyStateMalformed
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
-from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.keys import slots as key_slots
-from trellis_jobs.model.keys.fencing import EndAsStale, fence
-from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress, KeyState, Slot, Waiting
+from trellis_jobs.model.keys.fencing import fencing_event, is_takeover
+from trellis_jobs.model.keys.state import (
+    KEYS_BUCKET,
+    KeyAddress,
+    KeyState,
+    Slot,
+    Waiting,
+    waiting_entry,
+)
+from trellis_jobs.model.keys.template import JobKey
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire.keys import Malformed
 
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.keys.read import StoredKey
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
+    from trellis_jobs.model.concurrency import Concurrency
     from trellis_jobs.model.job_status import Head
 
 log = logging.getLogger(__name__)
@@ -125,12 +131,7 @@ class JobKeys:
         A key without a state is free, and its limits are unknown, so nothing is written. A job
         can run without an entry in the queue, so an error here does not stop the retry.
         """
-        waiting = Waiting(
-            job_id=retried.job.job_id,
-            created_at=retried.at,
-            request_id=retried.context.request_id,
-            context=retried.context,
-        )
+        waiting = waiting_entry(retried)
         try:
             key = await self.key_of(retried.job, retried.concurrency)
             if key is not None:
@@ -168,37 +169,20 @@ class JobKeys:
             appended = await self._appender.append(
                 job, latest, lambda newest: self._fencing(newest, job, state, slot, because)
             )
-        stale = appended is not None and isinstance(
-            _fence_decision(appended.before, slot), EndAsStale
-        )
-        await self._apply(key, lambda now: key_slots.drop(now, slot.token, counted=stale))
+        counted = is_takeover(appended.head.status if appended else None)
+        await self._apply(key, lambda now: key_slots.drop(now, slot.token, counted=counted))
         return Released(appended.head if appended else None, slot)
 
     def _fencing(
         self, latest: Latest, job: JobAddress, state: KeyState, slot: Slot, because: str
     ) -> e.Event:
-        """End the job if it runs in the slot; otherwise add a note that says who released it."""
-        at, status = self._now(), latest.head.status
         reason = (
             f"{because}; worker {slot.instance} had not renewed its slot of key {state.display!r} "
             f"since {slot.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC"
         )
-        fields = event_fields(job, latest, at)
-        if not isinstance(_fence_decision(latest, slot), EndAsStale):
-            return e.StaleCompletionIgnored(**fields, lost_attempt=slot.token, reason=reason)
-        return e.Stale(
-            **fields,
-            attempt=status.owner,
-            error=JobError(type=Interruption.LEASE_OVER, message=reason, tries=status.tries, at=at),
-            concurrency=Concurrency(
-                key=state.display,
-                key_hash=state.address.hash,
-                slot_token=slot.token,
-                instance=slot.instance,
-                heartbeat_at=slot.heartbeat_at,
-                lease_expires_at=slot.expires_at,
-            ),
-        )
+        fields = latest.event_fields(job, self._now())
+        key = JobKey(state.display, state.address.hash)
+        return fencing_event(latest.head.status, fields, key=key, slot=slot, reason=reason)
 
     async def _stored(self, key: KeyAddress) -> StoredKey | None:
         try:
@@ -222,7 +206,3 @@ def is_key_hash(text: str) -> bool:
 def _requeued(state: KeyState, waiting: Waiting) -> KeyState:
     """Queue the new run at the end, and drop the entry of an earlier run."""
     return key_slots.enqueue(key_slots.withdraw(state, waiting.job_id).state, waiting)
-
-
-def _fence_decision(latest: Latest, slot: Slot) -> object:
-    return fence(latest.head.status, slot.token)

@@ -1,7 +1,7 @@
 """A typed client of the admin runtime: every RPC, with replies as values and refusals as errors.
 
     async with AdminClient.connect("nats://127.0.0.1:4222", by="ann") as admin:
-        async for job in admin.jobs(JobQuery(state=[JobState.DEAD])):
+        async for job in admin.jobs(JobFilter(state=[JobState.DEAD])):
             await admin.replay(job.id, reason="the upstream is back")
 
 A refused request raises NotFound, Invalid, Denied or Unexpected (jobs_admin.api.errors); Busy is a
@@ -13,85 +13,47 @@ A change is sent only once and raises NotConfirmed: it may have been carried out
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Unpack
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from pydantic.alias_generators import to_camel
-
-from jobs_admin.api.client_errors import error_from
+from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.errors import Unexpected
-from jobs_admin.api.job_filter import Scalar
-from jobs_admin.api.paging import full_job_page, full_page, iterate, iterate_jobs, iterate_snapshot
-from jobs_admin.api.request_fields import job_fields, page_fields, place_fields
-from jobs_admin.api.views.base import Page
-from jobs_admin.api.views.dead_groups import DeadGroups
-from jobs_admin.api.views.health import HealthView
-from jobs_admin.api.views.jobs import (
-    ChangedJob,
-    ExplanationView,
-    JobPage,
-    JobPlace,
-    JobSecrets,
-    JobView,
-    LogEntry,
-    OneJob,
-)
-from jobs_admin.api.views.keys import BusyKeyView, KeyView
-from jobs_admin.api.views.operations import (
-    OneOperation,
-    Operated,
-    OperationVerb,
-    OperationView,
-    PreviewView,
-)
-from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
-from trellis_jobs.environment import new_id
-from trellis_jobs.errors import NoAnswer, NotConfirmed
+from jobs_admin.api.inputs import MAX_PAGE_SIZE
+from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.api.paging import iterate, iterate_snapshot
+from jobs_admin.api.request_fields import filter_fields, job_fields, worker_fields
+from jobs_admin.api.rpc_sender import PAGE_SIZE, RpcSender
+from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.client.rpc import rpc_call
-from trellis_jobs.model import subjects
-from trellis_jobs.model.states import JobState
-from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
+    from jobs_admin.api.rpc_sender import JobPageArguments, PageArguments
+    from jobs_admin.api.views.base import Page
+    from jobs_admin.api.views.dead_groups import DeadGroups
+    from jobs_admin.api.views.doctor import Diagnosis
+    from jobs_admin.api.views.health import HealthView
+    from jobs_admin.api.views.jobs import (
+        ChangedJob,
+        ExplanationView,
+        JobPage,
+        JobSecrets,
+        JobView,
+        LogEntry,
+    )
+    from jobs_admin.api.views.keys import BusyKeyView, KeyView
+    from jobs_admin.api.views.operations import OperationVerb, OperationView, PreviewView
+    from jobs_admin.api.views.queues import ChangedQueue, QueueView
+    from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+    from jobs_admin.api.views.workers import DirectedWorker, WorkerProcessView
     from trellis_jobs.jetstream.client.connect_options import ConnectOptions
     from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.worker_states import WorkerState
 
-T = TypeVar("T")
-V = TypeVar("V", bound=BaseModel)
-
-PAGE_SIZE: Final = 100
 REQUEST_TIMEOUT: Final = 10.0
-_READ_ATTEMPTS: Final = 2
-_SERVICES: Final = TypeAdapter(Page[ServiceView])
-_IGNORED: Final = TypeAdapter(Page[IgnoredView])
-_KEYS: Final = TypeAdapter(Page[BusyKeyView])
-_OPERATIONS: Final = TypeAdapter(Page[OperationView])
-_ENTRIES: Final = TypeAdapter(Page[LogEntry])
-
-
-class JobQuery(BaseModel):
-    """Selects jobs by the fields that are set; `since` and `until` are of the last change."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
-    )
-
-    service: str | None = None
-    type: str | None = None
-    state: list[JobState] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    key: str | None = None
-    id_prefix: str | None = None
-    error: str | None = None
-    payload: dict[str, Scalar] | None = None
-
-
-ANY: Final = JobQuery()
+ANY: Final = JobFilter()
+ANY_WORKER: Final = WorkerFilter()
 
 
 class AdminClient:
@@ -108,10 +70,9 @@ class AdminClient:
         timeout: float = REQUEST_TIMEOUT,
         read_timeout: float | None = None,
     ) -> None:
-        self._connection = connection
-        self._by = by
-        self._timeout = timeout
-        self._read_timeout = timeout if read_timeout is None else read_timeout
+        self._rpcs = RpcSender(
+            connection, by, timeout, timeout if read_timeout is None else read_timeout
+        )
 
     @classmethod
     @asynccontextmanager
@@ -129,272 +90,201 @@ class AdminClient:
             await connection.close()
 
     async def health(self) -> HealthView:
-        return await self._read("Jobs.Health", {}, HealthView)
+        return await self._rpcs.ask(Rpcs.HEALTH)
 
     async def stats(
         self, *, service: str | None = None, type: str | None = None, window_minutes: int = 5
     ) -> StatsView:
-        fields = {"service": service, "type": type, "windowMinutes": window_minutes}
-        return await self._read("Jobs.Stats", fields, StatsView)
+        fields = {"service": service, "type": type, "window_minutes": window_minutes}
+        return await self._rpcs.ask(Rpcs.STATS, **fields)
 
-    async def list_services(
-        self, *, offset: int = 0, limit: int = PAGE_SIZE, min_seq: int = 0
-    ) -> Page[ServiceView]:
-        fields = {"offset": offset, "limit": limit, "minSeq": min_seq}
-        return await self._page("Jobs.ListServices", fields, _SERVICES)
+    async def list_services(self, **page: Unpack[PageArguments]) -> Page[ServiceView]:
+        return await self._rpcs.page(Rpcs.LIST_SERVICES, **page)
 
     def services(self, *, page: int = PAGE_SIZE) -> AsyncIterator[ServiceView]:
-        async def fetch(offset: int) -> Page[ServiceView]:
-            return await self.list_services(offset=offset, limit=page)
-
-        return iterate(fetch, lambda service: service.name)
+        return iterate(self._rpcs.pages(Rpcs.LIST_SERVICES, page), lambda service: service.name)
 
     async def list_ignored(
-        self,
-        *,
-        service: str | None = None,
-        type: str | None = None,
-        offset: int = 0,
-        limit: int = PAGE_SIZE,
-        min_seq: int = 0,
+        self, *, service: str | None = None, type: str | None = None, **page: Unpack[PageArguments]
     ) -> Page[IgnoredView]:
         """List messages of the log that were ignored, newest first."""
-        fields = {"service": service, "type": type, "offset": offset, "limit": limit}
-        return await self._page("Jobs.ListIgnored", {**fields, "minSeq": min_seq}, _IGNORED)
+        return await self._rpcs.page(Rpcs.LIST_IGNORED, service=service, type=type, **page)
 
     def ignored(
         self, *, service: str | None = None, type: str | None = None, page: int = PAGE_SIZE
     ) -> AsyncIterator[IgnoredView]:
-        async def fetch(offset: int) -> Page[IgnoredView]:
-            return await self.list_ignored(service=service, type=type, offset=offset, limit=page)
-
+        fetch = self._rpcs.pages(Rpcs.LIST_IGNORED, page, service=service, type=type)
         return iterate(fetch, lambda message: message.seq)
 
-    async def list_jobs(
-        self,
-        query: JobQuery = ANY,
-        *,
-        offset: int = 0,
-        before: JobPlace | None = None,
-        limit: int = PAGE_SIZE,
-        min_seq: int = 0,
-    ) -> JobPage:
-        """List jobs, newest first, from an offset or after a place (`page.next_before`)."""
-        part = page_fields(offset=offset, before=before, limit=limit, min_seq=min_seq)
-        return await self._jobs("Jobs.List", {**_query_fields(query), **part})
+    async def list_jobs(self, query: JobFilter = ANY, **page: Unpack[JobPageArguments]) -> JobPage:
+        """List jobs, newest first, from an offset or after a cursor."""
+        return await self._rpcs.job_page(Rpcs.LIST, query, **page)
 
-    def jobs(self, query: JobQuery = ANY, *, page: int = PAGE_SIZE) -> AsyncIterator[JobView]:
+    def jobs(self, query: JobFilter = ANY, *, page: int = PAGE_SIZE) -> AsyncIterator[JobView]:
         """Yield each job once, newest first, without jobs created in the meantime.
 
         A job that matches when its page is read is never left out, whatever changes meanwhile.
         """
+        return self._rpcs.each_job(Rpcs.LIST, query, page)
 
-        async def fetch(before: JobPlace | None) -> JobPage:
-            return await self.list_jobs(query, before=before, limit=page)
-
-        return iterate_jobs(fetch)
-
-    async def list_dead(
-        self,
-        query: JobQuery = ANY,
-        *,
-        offset: int = 0,
-        before: JobPlace | None = None,
-        limit: int = PAGE_SIZE,
-        min_seq: int = 0,
-    ) -> JobPage:
+    async def list_dead(self, query: JobFilter = ANY, **page: Unpack[JobPageArguments]) -> JobPage:
         """List dead jobs, newest first. The query must not set `state`."""
-        part = page_fields(offset=offset, before=before, limit=limit, min_seq=min_seq)
-        return await self._jobs("Jobs.ListDLQ", {**_query_fields(query), **part})
+        return await self._rpcs.job_page(Rpcs.LIST_DLQ, query, **page)
 
-    def dead(self, query: JobQuery = ANY, *, page: int = PAGE_SIZE) -> AsyncIterator[JobView]:
-        async def fetch(before: JobPlace | None) -> JobPage:
-            return await self.list_dead(query, before=before, limit=page)
+    def dead(self, query: JobFilter = ANY, *, page: int = PAGE_SIZE) -> AsyncIterator[JobView]:
+        return self._rpcs.each_job(Rpcs.LIST_DLQ, query, page)
 
-        return iterate_jobs(fetch)
-
-    async def group_dead(
-        self, query: JobQuery = ANY, *, offset: int = 0, limit: int = PAGE_SIZE, min_seq: int = 0
-    ) -> DeadGroups:
+    async def group_dead(self, query: JobFilter = ANY, **page: Unpack[PageArguments]) -> DeadGroups:
         """Group dead jobs by queue and error, largest groups first."""
-        fields = {**_query_fields(query), "offset": offset, "limit": limit, "minSeq": min_seq}
-        return await self._read("Jobs.GroupDLQ", fields, DeadGroups)
+        return await self._rpcs.page(Rpcs.GROUP_DLQ, **filter_fields(query), **page)
 
     async def get(self, job: str | JobAddress, *, min_seq: int = 0) -> JobView:
-        fields = {**job_fields(job), "minSeq": min_seq}
-        return (await self._read("Jobs.Get", fields, OneJob)).job
+        return (await self._rpcs.ask(Rpcs.GET, **job_fields(job), min_seq=min_seq)).job
 
     async def list_events(
-        self, job: str | JobAddress, *, offset: int = 0, limit: int = PAGE_SIZE, min_seq: int = 0
+        self, job: str | JobAddress, **page: Unpack[PageArguments]
     ) -> Page[LogEntry]:
         """List the job's events from the log, oldest first."""
-        fields = {**job_fields(job), "offset": offset, "limit": limit, "minSeq": min_seq}
-        return await self._page("Jobs.Events", fields, _ENTRIES)
+        return await self._rpcs.page(Rpcs.EVENTS, **job_fields(job), **page)
 
     def events(self, job: str | JobAddress, *, page: int = PAGE_SIZE) -> AsyncIterator[LogEntry]:
-        async def fetch(offset: int) -> Page[LogEntry]:
-            return await self.list_events(job, offset=offset, limit=page)
-
+        fetch = self._rpcs.pages(Rpcs.EVENTS, page, **job_fields(job))
         return iterate(fetch, lambda entry: entry.seq)
 
     async def secrets(self, job: str | JobAddress, *, min_seq: int = 0) -> JobSecrets:
         """Get the payload and result unredacted. This needs a separate permission."""
-        fields = {**job_fields(job), "minSeq": min_seq}
-        return await self._read("Jobs.GetSecrets", fields, JobSecrets)
+        return await self._rpcs.ask(Rpcs.GET_SECRETS, **job_fields(job), min_seq=min_seq)
 
     async def explain(self, job: str | JobAddress, *, min_seq: int = 0) -> ExplanationView:
-        fields = {**job_fields(job), "minSeq": min_seq}
-        return await self._read("Jobs.Explain", fields, ExplanationView)
+        return await self._rpcs.ask(Rpcs.EXPLAIN, **job_fields(job), min_seq=min_seq)
 
     async def cancel(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
-        return await self._change("Jobs.Cancel", job, reason)
+        return await self._rpcs.ask(Rpcs.CANCEL, **job_fields(job), reason=reason)
 
     async def retry(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
         """Start a new run, with all its tries, of a failed or dead job."""
-        return await self._change("Jobs.Retry", job, reason)
+        return await self._rpcs.ask(Rpcs.RETRY, **job_fields(job), reason=reason)
 
     async def replay(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
         """Start a new run of a dead job."""
-        return await self._change("Jobs.ReplayDLQ", job, reason)
+        return await self._rpcs.ask(Rpcs.REPLAY_DLQ, **job_fields(job), reason=reason)
 
     async def dismiss(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
-        return await self._change("Jobs.DismissDLQ", job, reason)
+        return await self._rpcs.ask(Rpcs.DISMISS_DLQ, **job_fields(job), reason=reason)
 
-    async def preview(self, verb: OperationVerb, query: JobQuery = ANY) -> PreviewView:
+    async def preview(self, verb: OperationVerb, query: JobFilter = ANY) -> PreviewView:
         """Count the jobs that operate() would change, and those that it would refuse."""
-        fields = {**_query_fields(query), "verb": verb.value, "dryRun": True}
-        return (await self._read("Jobs.Operate", fields, Operated)).preview
+        fields = {**filter_fields(query), "verb": verb, "dry_run": True}
+        return (await self._rpcs.read(Rpcs.OPERATE, fields)).preview
 
     async def operate(
         self,
         verb: OperationVerb,
-        query: JobQuery = ANY,
+        query: JobFilter = ANY,
         *,
         reason: str | None = None,
         rate: float | None = None,
     ) -> OperationView:
         """Start an operation that changes every matching job. The daemons carry it out."""
-        fields = {
-            **_query_fields(query),
-            "verb": verb.value,
-            "by": self._by,
-            "reason": reason,
-            "rate": rate,
-        }
-        answer = await self._mutate("Jobs.Operate", fields, Operated)
+        fields = {**filter_fields(query), "verb": verb, "reason": reason, "rate": rate}
+        answer = await self._rpcs.ask(Rpcs.OPERATE, **fields)
         if answer.operation is None:
             raise Unexpected("the reply to Jobs.Operate has no operation")
         return answer.operation
 
     async def get_operation(self, operation_id: str) -> OperationView:
-        return (await self._read("Jobs.GetOperation", {"id": operation_id}, OneOperation)).operation
+        return (await self._rpcs.ask(Rpcs.GET_OPERATION, id=operation_id)).operation
 
     async def stop_operation(self, operation_id: str) -> OperationView:
         """Stop an operation. Jobs that it has already changed stay changed."""
-        fields = {"id": operation_id, "by": self._by}
-        return (await self._mutate("Jobs.StopOperation", fields, OneOperation)).operation
+        return (await self._rpcs.ask(Rpcs.STOP_OPERATION, id=operation_id)).operation
 
-    async def list_operations(
-        self, *, offset: int = 0, limit: int = PAGE_SIZE
-    ) -> Page[OperationView]:
+    async def list_operations(self, **page: Unpack[PageArguments]) -> Page[OperationView]:
         """List operations, newest first. Finished ones are kept for a week."""
-        fields = {"offset": offset, "limit": limit}
-        return await self._page("Jobs.ListOperations", fields, _OPERATIONS)
+        return await self._rpcs.page(Rpcs.LIST_OPERATIONS, **page)
 
     async def list_keys(
-        self,
-        *,
-        service: str | None = None,
-        type: str | None = None,
-        offset: int = 0,
-        limit: int = PAGE_SIZE,
+        self, *, service: str | None = None, type: str | None = None, **page: Unpack[PageArguments]
     ) -> Page[BusyKeyView]:
         """List keys that jobs hold or wait for."""
-        fields = {"service": service, "type": type, "offset": offset, "limit": limit}
-        return await self._page("Jobs.ListKeys", fields, _KEYS)
+        return await self._rpcs.page(Rpcs.LIST_KEYS, service=service, type=type, **page)
 
     def busy_keys(
         self, *, service: str | None = None, type: str | None = None, page: int = PAGE_SIZE
     ) -> AsyncIterator[BusyKeyView]:
         """Read all pages before the first key is yielded, so that a release cannot hide a key."""
-
-        async def fetch(offset: int) -> Page[BusyKeyView]:
-            return await self.list_keys(service=service, type=type, offset=offset, limit=page)
-
+        fetch = self._rpcs.pages(Rpcs.LIST_KEYS, page, service=service, type=type)
         return iterate_snapshot(fetch, lambda key: (key.service, key.type, key.key_hash))
 
     async def get_key(self, service: str, type: str, key: str) -> KeyView:
         """Get a key by its text, or by its hash when several keys have the same text."""
-        fields = {"service": service, "type": type, "key": key}
-        return await self._read("Jobs.GetKey", fields, KeyView)
+        return await self._rpcs.ask(Rpcs.GET_KEY, service=service, type=type, key=key)
 
     async def release_key(
         self, service: str, type: str, key: str, job_id: str, *, reason: str | None = None
     ) -> KeyView:
         """Free the slot of a job whose worker no longer renews it."""
-        key_fields = {"service": service, "type": type, "key": key, "jobId": job_id}
-        fields = {**key_fields, "by": self._by, "reason": reason}
-        return await self._mutate("Jobs.ReleaseKey", fields, KeyView)
+        fields = {"service": service, "type": type, "key": key, "job_id": job_id}
+        return await self._rpcs.ask(Rpcs.RELEASE_KEY, **fields, reason=reason)
 
-    async def _change(self, method: str, job: str | JobAddress, reason: str | None) -> ChangedJob:
-        fields = {**job_fields(job), "by": self._by, "reason": reason}
-        return await self._mutate(method, fields, ChangedJob)
+    async def list_queues(
+        self,
+        *,
+        service: str | None = None,
+        type: str | None = None,
+        with_ended: bool = False,
+        **page: Unpack[PageArguments],
+    ) -> Page[QueueView]:
+        """List queues by name, with their backlog, workers, pauses and drift."""
+        fields = {"service": service, "type": type, "with_ended": with_ended}
+        return await self._rpcs.page(Rpcs.LIST_QUEUES, **fields, **page)
 
-    async def _mutate(self, method: str, fields: dict[str, Any], view: type[V]) -> V:
-        data = await self._request(method, fields, self._timeout)
-        return _parse(method, view.model_validate_json, data)
+    def queues(
+        self, *, with_ended: bool = False, page: int = PAGE_SIZE
+    ) -> AsyncIterator[QueueView]:
+        fetch = self._rpcs.pages(Rpcs.LIST_QUEUES, page, with_ended=with_ended)
+        return iterate(fetch, lambda queue: queue.name)
 
-    async def _read(self, method: str, fields: dict[str, Any], view: type[V]) -> V:
-        return _parse(method, view.model_validate_json, await self._request_read(method, fields))
+    async def pause_queue(
+        self, service: str, type: str, *, reason: str, duration: timedelta | None = None
+    ) -> ChangedQueue:
+        """Stop workers from starting jobs. Without a duration, until the queue is resumed."""
+        length = None if duration is None else duration // timedelta(milliseconds=1)
+        fields = {"service": service, "type": type, "reason": reason, "duration_ms": length}
+        return await self._rpcs.ask(Rpcs.PAUSE_QUEUE, **fields)
 
-    async def _page(
-        self, method: str, fields: dict[str, Any], view: TypeAdapter[Page[T]]
-    ) -> Page[T]:
-        async def fetch(offset: int, limit: int) -> Page[T]:
-            part = {**fields, "offset": offset, "limit": limit}
-            return _parse(method, view.validate_json, await self._request_read(method, part))
+    async def resume_queue(self, service: str, type: str) -> ChangedQueue:
+        """Let workers start jobs of a paused queue again. Does nothing if it is not paused."""
+        return await self._rpcs.ask(Rpcs.RESUME_QUEUE, service=service, type=type)
 
-        return await full_page(fetch, fields["offset"], fields["limit"])
+    async def list_workers(
+        self, query: WorkerFilter = ANY_WORKER, **page: Unpack[PageArguments]
+    ) -> Page[WorkerProcessView]:
+        """List worker processes by service and instance id, from their records."""
+        return await self._rpcs.page(Rpcs.LIST_WORKERS, **worker_fields(query), **page)
 
-    async def _jobs(self, method: str, fields: dict[str, Any]) -> JobPage:
-        async def fetch(before: JobPlace | None, limit: int) -> JobPage:
-            at = {"offset": 0, "before": place_fields(before)} if before else {}
-            return await self._read(method, {**fields, **at, "limit": limit}, JobPage)
+    def workers(
+        self, query: WorkerFilter = ANY_WORKER, *, page: int = PAGE_SIZE
+    ) -> AsyncIterator[WorkerProcessView]:
+        fetch = self._rpcs.pages(Rpcs.LIST_WORKERS, page, **worker_fields(query))
+        return iterate_snapshot(fetch, lambda worker: (worker.service, worker.instance_id))
 
-        return await full_job_page(fetch, fields["limit"])
+    async def direct_workers(
+        self,
+        workers: Sequence[tuple[str, str]],
+        state: WorkerState,
+        *,
+        reason: str | None = None,
+    ) -> tuple[DirectedWorker, ...]:
+        """Direct workers, named by service and instance id, to run, to be quiet or to terminate."""
+        named = [{"service": service, "instanceId": instance} for service, instance in workers]
+        directed: list[DirectedWorker] = []
+        for start in range(0, len(named), MAX_PAGE_SIZE):
+            part = named[start : start + MAX_PAGE_SIZE]
+            fields = {"workers": part, "state": state, "reason": reason}
+            directed.extend((await self._rpcs.ask(Rpcs.DIRECT_WORKERS, **fields)).workers)
+        return tuple(directed)
 
-    async def _request_read(self, method: str, fields: dict[str, Any]) -> bytes:
-        """Send a read, and send it again if the daemon that received it may have died."""
-        read_timeout = self._read_timeout
-        for _ in range(_READ_ATTEMPTS):
-            try:
-                return await self._request(method, fields, read_timeout)
-            except NotConfirmed:
-                continue
-        raise NoAnswer(
-            method, _READ_ATTEMPTS * read_timeout, is_connected=self._connection.is_connected
-        )
-
-    async def _request(self, method: str, fields: dict[str, Any], read_timeout: float) -> bytes:
-        body = dumps({name: value for name, value in fields.items() if value is not None})
-        reply = await rpc_call(
-            self._connection,
-            subjects.rpc(method),
-            body,
-            headers={"request-id": new_id()},
-            timeout=read_timeout,
-        )
-        if reply.headers.get("status") == "error":
-            raise error_from(reply.data)
-        return reply.data
-
-
-def _parse(method: str, read: Callable[[bytes], T], data: bytes) -> T:
-    try:
-        return read(data)
-    except ValidationError as error:
-        raise Unexpected(f"the reply to {method} is not valid: {error}") from error
-
-
-def _query_fields(query: JobQuery) -> dict[str, Any]:
-    return query.model_dump(mode="json", by_alias=True, exclude_none=True)
+    async def doctor(self) -> Diagnosis:
+        """Check everything that jobs depend on, with the credentials of the admin runtime."""
+        return await self._rpcs.ask(Rpcs.DOCTOR)

@@ -1,20 +1,22 @@
 """`trellis.jobs@v1`: every RPC with its input, output, errors and required capability.
 
-This is the only list of RPCs: contracts/trellis.jobs@v1.json is generated from it, and the router
-takes each method's input from it.
+`Rpcs` is the only list of RPCs: the router takes each method's input from it, the client its input
+and its output, and contracts/trellis.jobs@v1.json is generated from it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from jobs_admin.api import inputs
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.dead_groups import DeadGroups
+from jobs_admin.api.views.doctor import Diagnosis
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.jobs import (
     ChangedJob,
@@ -26,13 +28,16 @@ from jobs_admin.api.views.jobs import (
 )
 from jobs_admin.api.views.keys import BusyKeyView, KeyView
 from jobs_admin.api.views.operations import OneOperation, Operated, OperationView
+from jobs_admin.api.views.queues import ChangedQueue, QueueView
 from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+from jobs_admin.api.views.workers import DirectedWorkers, WorkerProcessView
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pydantic import BaseModel
+In = TypeVar("In", bound=BaseModel)
+Out = TypeVar("Out", bound=BaseModel)
 
 ID: Final = "trellis.jobs@v1"
 _API: Final = ID.partition("@")[0]
@@ -43,57 +48,82 @@ class Capability(StrEnum):
     READ = f"{_API}::admin.read"
     MUTATE = f"{_API}::admin.mutate"
     SECRETS = f"{_API}::admin.secrets"
+    WORKERS = f"{_API}::admin.workers"
+
+
+_CHANGES: Final = frozenset({Capability.MUTATE, Capability.WORKERS})
 
 
 @dataclass(frozen=True, slots=True)
-class Rpc:
-    input: type[BaseModel]
-    output: type[BaseModel]
+class Rpc(Generic[In, Out]):
+    """`may_miss`: what the input names may not exist, so the reply may be a NotFoundError."""
+
+    name: str
+    input: type[In]
+    output: type[Out]
     needs: Capability = Capability.READ
     may_miss: bool = False
 
     @property
+    def is_change(self) -> bool:
+        return self.needs in _CHANGES
+
+    @property
     def errors(self) -> tuple[str, ...]:
         missing = ("NotFoundError",) if self.may_miss else ()
-        full = ("StreamFullError",) if self.needs is Capability.MUTATE else ()
+        full = ("StreamFullError",) if self.is_change else ()
         return (*missing, "ValidationError", *full, "BusyError", "UnexpectedError")
 
 
-def _reads(input_type: type[BaseModel], output: type[BaseModel]) -> Rpc:
-    return Rpc(input_type, output)
+def _reads(name: str, input_type: type[In], output: type[Out]) -> Rpc[In, Out]:
+    return Rpc(name, input_type, output)
 
 
-def _finds(input_type: type[BaseModel], output: type[BaseModel]) -> Rpc:
-    return Rpc(input_type, output, may_miss=True)
+def _finds(name: str, input_type: type[In], output: type[Out]) -> Rpc[In, Out]:
+    return Rpc(name, input_type, output, may_miss=True)
 
 
-def _changes(input_type: type[BaseModel], output: type[BaseModel]) -> Rpc:
-    return Rpc(input_type, output, Capability.MUTATE, may_miss=True)
+def _changes(name: str, input_type: type[In], output: type[Out]) -> Rpc[In, Out]:
+    return Rpc(name, input_type, output, Capability.MUTATE, may_miss=True)
 
 
-RPCS: Final[Mapping[str, Rpc]] = {
-    "Jobs.Health": _reads(inputs.Nothing, HealthView),
-    "Jobs.ListServices": _reads(inputs.PageInput, Page[ServiceView]),
-    "Jobs.ListIgnored": _reads(inputs.QueuePageInput, Page[IgnoredView]),
-    "Jobs.Stats": _reads(inputs.StatsInput, StatsView),
-    "Jobs.List": _reads(inputs.ListInput, JobPage),
-    "Jobs.ListDLQ": _reads(inputs.DeadInput, JobPage),
-    "Jobs.GroupDLQ": _reads(inputs.FilterInput, DeadGroups),
-    "Jobs.Get": _finds(inputs.JobInput, OneJob),
-    "Jobs.GetSecrets": Rpc(inputs.JobInput, JobSecrets, Capability.SECRETS, may_miss=True),
-    "Jobs.Events": _finds(inputs.EventsInput, Page[LogEntry]),
-    "Jobs.Explain": _finds(inputs.JobInput, ExplanationView),
-    "Jobs.ListKeys": _reads(inputs.QueuePageInput, Page[BusyKeyView]),
-    "Jobs.GetKey": _finds(inputs.KeyInput, KeyView),
-    "Jobs.Cancel": _changes(inputs.ActionInput, ChangedJob),
-    "Jobs.Retry": _changes(inputs.ActionInput, ChangedJob),
-    "Jobs.ReplayDLQ": _changes(inputs.ActionInput, ChangedJob),
-    "Jobs.DismissDLQ": _changes(inputs.ActionInput, ChangedJob),
-    "Jobs.ReleaseKey": _changes(inputs.ReleaseInput, KeyView),
-    "Jobs.Operate": Rpc(inputs.OperateInput, Operated, Capability.MUTATE),
-    "Jobs.GetOperation": _finds(inputs.OperationInput, OneOperation),
-    "Jobs.ListOperations": _reads(inputs.PageInput, Page[OperationView]),
-    "Jobs.StopOperation": _changes(inputs.StopInput, OneOperation),
+class Rpcs:
+    HEALTH = _reads("Jobs.Health", inputs.Nothing, HealthView)
+    LIST_SERVICES = _reads("Jobs.ListServices", inputs.PageInput, Page[ServiceView])
+    LIST_IGNORED = _reads("Jobs.ListIgnored", inputs.QueuePageInput, Page[IgnoredView])
+    STATS = _reads("Jobs.Stats", inputs.StatsInput, StatsView)
+    LIST = _reads("Jobs.List", inputs.ListInput, JobPage)
+    LIST_DLQ = _reads("Jobs.ListDLQ", inputs.DeadInput, JobPage)
+    GROUP_DLQ = _reads("Jobs.GroupDLQ", inputs.FilterInput, DeadGroups)
+    GET = _finds("Jobs.Get", inputs.JobInput, OneJob)
+    GET_SECRETS = Rpc(
+        "Jobs.GetSecrets", inputs.JobInput, JobSecrets, Capability.SECRETS, may_miss=True
+    )
+    EVENTS = _finds("Jobs.Events", inputs.EventsInput, Page[LogEntry])
+    EXPLAIN = _finds("Jobs.Explain", inputs.JobInput, ExplanationView)
+    LIST_KEYS = _reads("Jobs.ListKeys", inputs.QueuePageInput, Page[BusyKeyView])
+    GET_KEY = _finds("Jobs.GetKey", inputs.KeyInput, KeyView)
+    LIST_QUEUES = _reads("Jobs.ListQueues", inputs.QueuesInput, Page[QueueView])
+    PAUSE_QUEUE = _changes("Jobs.PauseQueue", inputs.PauseInput, ChangedQueue)
+    RESUME_QUEUE = _changes("Jobs.ResumeQueue", inputs.QueueInput, ChangedQueue)
+    LIST_WORKERS = _reads("Jobs.ListWorkers", inputs.WorkersInput, Page[WorkerProcessView])
+    DIRECT_WORKERS = Rpc(
+        "Jobs.DirectWorkers", inputs.DirectInput, DirectedWorkers, Capability.WORKERS
+    )
+    DOCTOR = _reads("Jobs.Doctor", inputs.Nothing, Diagnosis)
+    CANCEL = _changes("Jobs.Cancel", inputs.ActionInput, ChangedJob)
+    RETRY = _changes("Jobs.Retry", inputs.ActionInput, ChangedJob)
+    REPLAY_DLQ = _changes("Jobs.ReplayDLQ", inputs.ActionInput, ChangedJob)
+    DISMISS_DLQ = _changes("Jobs.DismissDLQ", inputs.ActionInput, ChangedJob)
+    RELEASE_KEY = _changes("Jobs.ReleaseKey", inputs.ReleaseInput, KeyView)
+    OPERATE = Rpc("Jobs.Operate", inputs.OperateInput, Operated, Capability.MUTATE)
+    GET_OPERATION = _finds("Jobs.GetOperation", inputs.OperationInput, OneOperation)
+    LIST_OPERATIONS = _reads("Jobs.ListOperations", inputs.PageInput, Page[OperationView])
+    STOP_OPERATION = _changes("Jobs.StopOperation", inputs.StopInput, OneOperation)
+
+
+RPCS: Final[Mapping[str, Rpc[Any, Any]]] = {
+    rpc.name: rpc for rpc in vars(Rpcs).values() if isinstance(rpc, Rpc)
 }
 
 _ISSUE: Final = {
@@ -118,7 +148,7 @@ _ERRORS: Final[Mapping[str, Mapping[str, Any]]] = {
     "BusyError": {},
     "UnexpectedError": {},
 }
-_ALWAYS: Final[Mapping[str, tuple[str, ...]]] = {
+_REQUIRED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "NotFoundError": ("resource", "jobId"),
     "ValidationError": ("issues",),
     "StreamFullError": ("stream", "limit"),
@@ -169,5 +199,5 @@ def _error_schema(name: str) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {**common, **_ERRORS[name]},
-        "required": ["id", "type", "message", *_ALWAYS.get(name, ())],
+        "required": ["id", "type", "message", *_REQUIRED_FIELDS.get(name, ())],
     }

@@ -9,7 +9,7 @@ from jobs_admin.api.errors import Issue
 if TYPE_CHECKING:
     from pydantic import ValidationError as PydanticError
 
-    from trellis_jobs.infrastructure_errors import StreamFull
+    from trellis_jobs.errors import StreamFull
 
 _MAX_ISSUES: Final = 10
 _MAX_PATH_PART: Final = 100

@@ -10,9 +10,10 @@ AdminError
 ├── ProjectionLocked        another process writes this projection
 ├── PortUnavailable         the port for health probes cannot be opened
 ├── QueryTimeout            a read would take too long: use a narrower filter
+├── QueueMissing            the server has no such queue
 ├── JobContention           a job received new events faster than one could be appended
 └── RequestFailed           the admin runtime refused a request; raised by its client
-    ├── NotFound            there is no such job or key
+    ├── NotFound            there is no such job, key or queue
     ├── Invalid             the request is invalid, or the job's state does not allow it
     ├── Denied              the caller lacks the permission
     └── Unexpected          the admin runtime failed, or could not do it in time
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.errors import JobsError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -105,6 +107,15 @@ class QueryTimeout(AdminError):
         )
 
 
+class QueueMissing(AdminError):
+    """`why` lists the queues that exist."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name = name
+        self.why = f"no worker of it was ever started; queues: {', '.join(known) or 'none'}"
+        super().__init__(f"there is no queue {name}: {self.why}")
+
+
 class JobContention(AdminError):
     def __init__(self, job_id: str, seconds: float) -> None:
         super().__init__(
@@ -133,7 +144,7 @@ class RequestFailed(AdminError):
 
 
 class NotFound(RequestFailed):
-    """There is no such job or key: it never existed, or retention removed it."""
+    """There is no such job, key or queue: it never existed, or retention removed it."""
 
 
 class Invalid(RequestFailed):

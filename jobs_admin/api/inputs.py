@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -13,15 +13,19 @@ from pydantic import (
     Field,
     model_validator,
 )
+from pydantic.alias_generators import to_camel
 
-from jobs_admin.api.job_filter import JobFilter
-from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.job_filter import FilterFields, JobFilter
+from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
+from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.worker_states import WorkerState
 
 MAX_PAGE_SIZE = 500
 _TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - a token of a subject
 _MAX_SEQUENCE = 2**63 - 1
+MAX_PAUSE = timedelta(days=3650)
 
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -51,13 +55,15 @@ PayloadValue = str | bool | Number | float
 class Nothing(BaseModel):
     """Unknown fields are errors: a misspelt filter must not match every job."""
 
-    model_config = ConfigDict(extra="forbid", strict=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=False, alias_generator=to_camel, populate_by_name=False
+    )
 
 
 class ReadInput(Nothing):
     """`minSeq`: wait until the projection has reached this log sequence (design D17)."""
 
-    min_seq: Annotated[int, Field(alias="minSeq", ge=0, le=_MAX_SEQUENCE)] = 0
+    min_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)] = 0
 
 
 class PageInput(ReadInput):
@@ -66,36 +72,28 @@ class PageInput(ReadInput):
 
 
 class Before(Nothing):
-    """A job's place in lists: the page begins after that job, even if it has been removed."""
+    """A job's position in lists: the page begins after that job, even if it has been removed."""
 
-    created_at: Annotated[Moment, Field(alias="createdAt")]
-    first_seq: Annotated[int, Field(alias="firstSeq", ge=0, le=_MAX_SEQUENCE)]
+    created_at: Moment
+    first_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
 
 
-class JobFilterInput(ReadInput):
-    """Selects jobs; a field that is None does not restrict the selection."""
+class JobFilterInput(FilterFields, ReadInput):
+    """The fields of a filter with the values that are accepted."""
 
     service: Token | None = None
     type: Token | None = None
     since: Moment | None = None
     until: Moment | None = None
     key: Key | None = None
-    id_prefix: Annotated[str | None, Field(alias="idPrefix", pattern=_TOKEN_PATTERN)] = None
+    id_prefix: Token | None = None
     error: Text | None = None
+    app_version: Text | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
 
-    def to_filter(self, states: list[JobState] | None) -> JobFilter:
-        return JobFilter(
-            service=self.service,
-            type=self.type,
-            states=states,
-            since=self.since,
-            until=self.until,
-            key=self.key,
-            id_prefix=self.id_prefix,
-            error=self.error,
-            payload=self.payload,
-        )
+    def to_filter(self, state: list[JobState] | None) -> JobFilter:
+        fields = {name: getattr(self, name) for name in FilterFields.model_fields}
+        return JobFilter(**fields, state=state)
 
 
 class FilterInput(JobFilterInput, PageInput):
@@ -112,10 +110,10 @@ class DeadInput(FilterInput):
         return self
 
     @property
-    def place(self) -> JobPlace | None:
+    def cursor(self) -> JobCursor | None:
         before = self.before
         return (
-            JobPlace(created_at=before.created_at, first_seq=before.first_seq) if before else None
+            JobCursor(created_at=before.created_at, first_seq=before.first_seq) if before else None
         )
 
 
@@ -136,7 +134,7 @@ class StatsInput(ReadInput):
 
     service: Token | None = None
     type: Token | None = None
-    window_minutes: Annotated[int, Field(alias="windowMinutes", ge=1, le=1_440)] = 5
+    window_minutes: Annotated[int, Field(ge=1, le=1_440)] = 5
 
 
 class EventsInput(JobInput):
@@ -164,8 +162,71 @@ class QueuePageInput(PageInput):
     type: Token | None = None
 
 
+class QueuesInput(QueuePageInput):
+    """`withEnded`: also queues that no worker was ever started for and whose jobs have ended."""
+
+    with_ended: bool = False
+
+
+class QueueInput(Nothing):
+    service: Token
+    type: Token
+    by: Text | None = None
+
+
+class PauseInput(QueueInput):
+    """Without `durationMs`, the queue is paused until it is resumed."""
+
+    reason: Annotated[str, Field(max_length=4_000)]
+    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // timedelta(milliseconds=1))] = (
+        None
+    )
+
+
+class WorkerFilterInput(Nothing):
+    """`version` is that of the application. A worker matches if it has all that is given."""
+
+    service: Token | None = None
+    labels: Annotated[list[Text], Field(max_length=20)] = []
+    host: Text | None = None
+    version: Text | None = None
+
+    def to_filter(self, id_prefix: str | None = None) -> WorkerFilter:
+        return WorkerFilter(
+            service=self.service,
+            labels=tuple(self.labels),
+            host=self.host,
+            version=self.version,
+            id_prefix=id_prefix,
+        )
+
+
+class WorkersInput(WorkerFilterInput, PageInput):
+    id_prefix: Token | None = None
+
+
+class WorkerInput(Nothing):
+    service: Token
+    instance_id: Token
+
+
+class DirectInput(WorkerFilterInput):
+    """Which workers: either `workers` or a filter. The record of a worker says who and why."""
+
+    state: Literal[WorkerState.RUNNING, WorkerState.QUIET, WorkerState.TERMINATE]
+    workers: Annotated[list[WorkerInput] | None, Field(min_length=1, max_length=500)] = None
+    by: Text | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+    @model_validator(mode="after")
+    def _one_selection(self) -> DirectInput:
+        if (self.workers is None) == self.to_filter().is_empty:
+            raise ValueError("name the workers, or give a filter, and not both")
+        return self
+
+
 class ReleaseInput(KeyInput):
-    job_id: Annotated[str, Field(alias="jobId", pattern=_TOKEN_PATTERN)]
+    job_id: Token
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
 
@@ -178,7 +239,7 @@ class OperateInput(JobFilterInput):
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
     rate: Annotated[float | None, Field(gt=0, le=1_000_000, allow_inf_nan=False)] = None
-    dry_run: Annotated[bool, Field(alias="dryRun")] = False
+    dry_run: bool = False
 
 
 class OperationInput(Nothing):

@@ -2,54 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
 
-    from trellis_jobs.model.states import JobState
+from trellis_jobs.model.states import JobState
 
 Scalar = str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
-    """A field that is None does not restrict the selection.
+class FilterFields(BaseModel):
+    """All fields of a filter except the state, which requests about dead jobs do not take."""
 
-    `since` and `until` compare with the time of the job's last change. A number or boolean in
-    `payload` also matches the same value stored as text, because a caller may not know the type;
-    text matches only text.
-    """
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
+    )
 
     service: str | None = None
     type: str | None = None
-    states: Sequence[JobState] | None = None
     since: datetime | None = None
     until: datetime | None = None
     key: str | None = None
     id_prefix: str | None = None
     error: str | None = None
-    payload: Mapping[str, Scalar] | None = None
+    app_version: str | None = None
+    payload: dict[str, Scalar] | None = None
+
+
+class JobFilter(FilterFields):
+    """A field that is None does not restrict the selection.
+
+    `since` and `until` compare with the time of the job's last change. A number or boolean in
+    `payload` also matches the same value stored as text, because a caller may not know the type;
+    text matches only text. `app_version` is that of the worker that started the newest try.
+    """
+
+    state: list[JobState] | None = None
 
     @property
     def is_impossible(self) -> bool:
         is_empty_range = (
             self.since is not None and self.until is not None and self.since >= self.until
         )
-        return is_empty_range or (self.states is not None and not self.states)
+        return is_empty_range or (self.state is not None and not self.state)
 
     @property
     def is_counted(self) -> bool:
         """True if only service, type, state and error are set: the projection counts by them."""
-        return not (self.since or self.until or self._is_looked_up)
+        return not (self.since or self.until or self.needs_rows)
 
     @property
     def is_counted_by_change(self) -> bool:
         """True if only service, type, state and the time of the last change are set."""
-        return self.error is None and not self._is_looked_up
+        return self.error is None and not self.needs_rows
 
     @property
-    def _is_looked_up(self) -> bool:
-        return bool(self.key or self.id_prefix or self.payload)
+    def needs_rows(self) -> bool:
+        """True if no counter has the fields that are set, so that the rows of jobs must be read."""
+        return bool(self.key or self.id_prefix or self.app_version or self.payload)

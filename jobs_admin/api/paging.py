@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from jobs_admin.api.views.base import Page
-    from jobs_admin.api.views.jobs import JobPage, JobPlace, JobView
+    from jobs_admin.api.views.jobs import JobCursor, JobPage, JobView
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Page[Any]")
@@ -44,10 +44,10 @@ async def iterate_snapshot(
 
 
 async def iterate_jobs(
-    fetch: Callable[[JobPlace | None], Awaitable[JobPage]],
+    fetch: Callable[[JobCursor | None], Awaitable[JobPage]],
 ) -> AsyncIterator[JobView]:
-    """Continue after the last job's place, which does not change when jobs change."""
-    before: JobPlace | None = None
+    """Continue after the last job's cursor, which does not change when jobs change."""
+    before: JobCursor | None = None
     while True:
         page = await fetch(before)
         for job in page.entries:
@@ -61,9 +61,7 @@ async def iterate_jobs(
         )
 
 
-async def full_page(
-    fetch: Callable[[int, int], Awaitable[Page[T]]], offset: int, limit: int
-) -> Page[T]:
+async def full_page(fetch: Callable[[int, int], Awaitable[P]], offset: int, limit: int) -> P:
     """Fetch with an offset and a limit until the page has `limit` entries, or there are no more."""
     page = await fetch(offset, limit)
     entries, following = page.entries, page.next_offset
@@ -74,9 +72,9 @@ async def full_page(
 
 
 async def full_job_page(
-    fetch: Callable[[JobPlace | None, int], Awaitable[JobPage]], limit: int
+    fetch: Callable[[JobCursor | None, int], Awaitable[JobPage]], limit: int
 ) -> JobPage:
-    """Like full_page(), but continues after the last job's place."""
+    """Like full_page(), but continues after the last job's cursor."""
     page = await fetch(None, limit)
     entries, following = page.entries, page.next_before
     while following is not None and len(entries) < limit:

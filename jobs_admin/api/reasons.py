@@ -21,6 +21,7 @@ class Because(StrEnum):
     ABOUT_TO_START = "about-to-start"
     RUNNING = "running"
     WORKER_GONE = "worker-gone"
+    WORKER_SILENT = "worker-silent"
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"

@@ -3,7 +3,7 @@
 0  success, or a long-running command was stopped by a signal
 1  refused or failed: a wrong declaration, a wrong job state, or the server is not set up
 2  usage error on the command line
-3  the job, key or queue does not exist
+3  the job, key, queue or worker does not exist
 4  no server or no admin runtime answered in time: try again later
 130  interrupted by Ctrl-C before the command had finished
 """
@@ -16,7 +16,7 @@ from traceback import format_exception
 from types import TracebackType
 from typing import Final
 
-from jobs_admin.api.errors import NO_METHOD, Invalid, NotFound, ProjectionMissing
+from jobs_admin.api.errors import NO_METHOD, Invalid, NotFound, ProjectionMissing, QueueMissing
 from jobs_admin.cli.render.escape import harmless
 from jobs_admin.config import PATH_VARIABLE
 from trellis_jobs.errors import (
@@ -56,7 +56,7 @@ def exit_code_for(error: JobsError) -> Exit:
     match error:
         case UsageError():
             return Exit.USAGE
-        case NotFound() | JobNotFound() | Missing():
+        case NotFound() | JobNotFound() | Missing() | QueueMissing():
             return Exit.NOT_FOUND
         case Unreachable() | ServiceMissing() | NotConfirmed() | WaitTimeout():
             return Exit.UNREACHABLE
@@ -96,8 +96,8 @@ def remedy_for(error: JobsError) -> str | None:
         case ServiceMissing():
             return (
                 "`trellis-jobs doctor` shows which server this command uses. Without an admin "
-                "runtime, `jobs get`, `events`, `logs`, `watch`, `tail` and `queues list` still "
-                "work."
+                "runtime, `jobs get`, `events`, `logs`, `watch`, `tail`, `queues` and `workers` "
+                "still work, with permission to read the streams."
             )
         case ProjectionMissing():
             return ANOTHER_FILE

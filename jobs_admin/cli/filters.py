@@ -9,19 +9,31 @@ from typing import Annotated, Final
 import orjson
 import typer
 
-from jobs_admin.api.client import JobQuery
-from jobs_admin.api.job_filter import Scalar
-from jobs_admin.cli.durations import moment_ago
+from jobs_admin.api.job_filter import JobFilter, Scalar
+from jobs_admin.cli.time_options import moment_ago
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.identity import check_token
 from trellis_jobs.model.states import JobState
 
 PANEL: Final = "Filters"
 _STATES: Final = [state.value for state in JobState]
 
+
+def _token(text: str | None) -> str | None:
+    """Check a name before it is sent, so that the error names the option."""
+    try:
+        return None if text is None else check_token("name", text)
+    except InvalidToken as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 Service = Annotated[
-    str | None, typer.Option("--service", help="Only this service.", rich_help_panel=PANEL)
+    str | None,
+    typer.Option("--service", help="Only this service.", callback=_token, rich_help_panel=PANEL),
 ]
 Type = Annotated[
-    str | None, typer.Option("--type", help="Only this job type.", rich_help_panel=PANEL)
+    str | None,
+    typer.Option("--type", help="Only this job type.", callback=_token, rich_help_panel=PANEL),
 ]
 
 
@@ -71,11 +83,21 @@ class Filters:
         str | None, typer.Option(help="Only jobs with this concurrency key.", rich_help_panel=PANEL)
     ] = None
     id_prefix: Annotated[
-        str | None, typer.Option(help="Only jobs whose id starts with this.", rich_help_panel=PANEL)
+        str | None,
+        typer.Option(
+            help="Only jobs whose id starts with this.", callback=_token, rich_help_panel=PANEL
+        ),
     ] = None
     error: Annotated[
         str | None,
         typer.Option(help="Only jobs whose last error contains this text.", rich_help_panel=PANEL),
+    ] = None
+    app_version: Annotated[
+        str | None,
+        typer.Option(
+            help="Only jobs whose newest try ran in this version of the application.",
+            rich_help_panel=PANEL,
+        ),
     ] = None
     payload: Annotated[
         list[str] | None,
@@ -89,11 +111,11 @@ class Filters:
 
     @property
     def has_filters(self) -> bool:
-        return self.query() != JobQuery()
+        return self.query() != JobFilter()
 
-    def query(self, states: list[JobState] | None = None) -> JobQuery:
+    def query(self, states: list[JobState] | None = None) -> JobFilter:
         now = datetime.now(UTC)
-        return JobQuery(
+        return JobFilter(
             service=self.service,
             type=self.type,
             state=states or None,
@@ -102,6 +124,7 @@ class Filters:
             key=self.key,
             id_prefix=self.id_prefix,
             error=self.error,
+            app_version=self.app_version,
             payload=dict(map(_field, self.payload)) if self.payload else None,
         )
 

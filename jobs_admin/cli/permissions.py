@@ -34,20 +34,28 @@ from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
 
 # Reads that commands which change jobs need: they list the jobs, and follow the operation.
-_READS_FOR_CHANGES: Final = (
-    "Jobs.Get",
-    "Jobs.GetOperation",
-    "Jobs.Health",
-    "Jobs.List",
-    "Jobs.ListOperations",
-)
+_READS_FOR_CHANGES: Final = {
+    Capability.MUTATE: (
+        "Jobs.Get",
+        "Jobs.GetOperation",
+        "Jobs.Health",
+        "Jobs.List",
+        "Jobs.ListOperations",
+    ),
+    Capability.WORKERS: ("Jobs.ListWorkers", "Jobs.ListServices"),
+}
+# Through the admin runtime or, without one, directly.
+_QUEUE_METHODS: Final = ("Jobs.ListQueues", "Jobs.PauseQueue", "Jobs.ResumeQueue")
+_WORKER_METHODS: Final = ("Jobs.ListWorkers", "Jobs.ListServices", "Jobs.DirectWorkers")
 _CAPABILITIES: Final = {
     "read": Capability.READ,
     "mutate": Capability.MUTATE,
     "secrets": Capability.SECRETS,
+    "workers": Capability.WORKERS,
 }
 _STREAM: Final = "stream"
 _QUEUES: Final = "queues"
+_WORKER_RECORDS: Final = "worker-records"
 _USERS: Final = "Users"
 
 
@@ -75,9 +83,9 @@ class UserOptions:
         list[str] | None,
         typer.Option(
             help="An operator who may query the admin runtime (read), change jobs (mutate), read "
-            "secret fields (secrets), pause queues (queues) or read the log (stream). May be "
-            "repeated.",
-            metavar="[NAME=]read|mutate|secrets|queues|stream[,…]",
+            "secret fields (secrets), direct workers (workers), also without an admin runtime "
+            "(worker-records), pause queues (queues) or read the log (stream). May be repeated.",
+            metavar="[NAME=]read|mutate|secrets|workers|worker-records|queues|stream[,…]",
             rich_help_panel=_USERS,
         ),
     ] = None
@@ -219,13 +227,17 @@ def _operator_rights(
             parts.append(grants.of_log_reader(name))
         elif capability == _QUEUES:
             parts.append(grants.of_queue_operator(name, contracts))
+            parts.append(grants.of_operator(name, _QUEUE_METHODS))
+        elif capability == _WORKER_RECORDS:
+            parts.append(grants.of_worker_operator(name))
+            parts.append(grants.of_operator(name, _WORKER_METHODS))
         elif capability in _CAPABILITIES:
             needed = _CAPABILITIES[capability]
             methods = [method for method, rpc in RPCS.items() if rpc.needs is needed]
-            methods += _READS_FOR_CHANGES if needed is Capability.MUTATE else ()
+            methods += _READS_FOR_CHANGES.get(needed, ())
             parts.append(grants.of_operator(name, methods))
         else:
-            known = ", ".join((*_CAPABILITIES, _QUEUES, _STREAM))
+            known = ", ".join((*_CAPABILITIES, _QUEUES, _WORKER_RECORDS, _STREAM))
             raise typer.BadParameter(
                 f"{capability!r} is not one of {known}", param_hint="--operator"
             )

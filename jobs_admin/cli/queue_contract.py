@@ -10,14 +10,16 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
+from jobs_admin.api.errors import QueueMissing
 from jobs_admin.cli.exit_codes import Missing, UsageError
 from jobs_admin.cli.queue_names import QueueName
 from jobs_admin.cli.service_loader import load_service
+from jobs_admin.queues.read import known_queue
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import from_manifest, normalized
 from trellis_jobs.errors import DeclarationError, NotPermitted
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.work.queues import ServerQueue, find_queue, list_queues
+from trellis_jobs.jetstream.work.queues import find_queue
 
 _PANEL: Final = "Contract"
 _MAX_DEPTH: Final = 60
@@ -97,25 +99,14 @@ def _inside(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-async def known_queue(connection: Connection, name: QueueName) -> ServerQueue:
-    """Raises Missing, which lists the queues that exist."""
-    found = await find_queue(connection, name.service, name.job_type)
-    if found is not None:
-        return found
-    known = ", ".join(queue.name for queue in await list_queues(connection)) or "none"
-    raise Missing(
-        f"the server has no queue {name}, because no worker of it was ever started; queues: {known}"
-    )
-
-
 async def _queue_on_server(connection: Connection, name: QueueName) -> JobType[Any, Any]:
     try:
-        contract = (await known_queue(connection, name)).contract()
+        contract = (await known_queue(connection, name.service, name.job_type)).contract()
     except DeclarationError as error:
         raise DeclarationError(
             f"the contract of {name} on the server cannot be used: {error}; {_ALTERNATIVES}"
         ) from error
-    except Missing as missing:
+    except QueueMissing as missing:
         raise Missing(f"{missing}; {_ALTERNATIVES}") from None
     if contract is None:
         raise Missing(

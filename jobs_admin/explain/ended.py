@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 
 def explain_end(job: Job) -> Explanation:
-    because, sentence = _ENDS[job.state](job)
+    because, sentence = _ENDS.get(job.state, _decided)(job)
     then = _AFTERWARDS.get(job.state, "nothing: it has ended").format(id=job.id)
-    details: dict[str, Any] = {"by": job.run.ended_by, "reason": job.run.ended_because}
+    details: dict[str, Any] = {"by": job.run.ended_by}
+    if job.state is not JobState.EXPIRED:  # The sentence is the only reason there is.
+        details["reason"] = job.run.ended_because
     if job.errors:
         details["errors"] = newest_errors(job)
     return Explanation(because, sentence, then, since=job.run.ended_at, details=details)
@@ -40,10 +42,6 @@ def _completed(job: Job) -> tuple[Because, str]:
 def _failed(job: Job) -> tuple[Because, str]:
     problem = last_error(job)
     return Because.FAILED, f"It failed on try {job.tries} and will not be retried: {problem}."
-
-
-def _cancelled(job: Job) -> tuple[Because, str]:
-    return Because.CANCELLED, f"It was cancelled{ended_by(job)}{ended_because(job)}."
 
 
 def _expired(job: Job) -> tuple[Because, str]:
@@ -76,10 +74,14 @@ def _dismissed(job: Job) -> tuple[Because, str]:
     return Because.DISMISSED, f"It died and was dismissed{ended_by(job)}{ended_because(job)}."
 
 
+def _decided(job: Job) -> tuple[Because, str]:
+    """An end by a decision, such as a cancellation. Its code has the name of the state."""
+    return Because(job.state.value), f"It was {job.state}{ended_by(job)}{ended_because(job)}."
+
+
 _ENDS = {
     JobState.COMPLETED: _completed,
     JobState.FAILED: _failed,
-    JobState.CANCELLED: _cancelled,
     JobState.EXPIRED: _expired,
     JobState.SKIPPED: _skipped,
     JobState.STALE: _stale,

@@ -16,6 +16,7 @@ from jobs_admin.explain.words import (
     newest_errors,
     queue_of,
 )
+from jobs_admin.explain.workers import no_worker_takes, owner_lost, stopping_words
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import JobState
 
@@ -42,6 +43,7 @@ def _waiting(job: Job, facts: Facts) -> Explanation:
         _past_deadline(job, facts.now)
         or _retry_later(job, facts.now)
         or _paused(job, facts)
+        or no_worker_takes(job, facts)
         or _no_worker(job, facts)
         or _newer_than_workers(job, facts)
         or key_taken(job, facts)
@@ -175,7 +177,7 @@ def _may_be_given_up(job: Job, queue: QueueConsumer, details: dict[str, Any]) ->
 
 def _running(job: Job, facts: Facts) -> Explanation:
     owner, began = job.status.owner, job.run.started_at
-    where = f" on {owner.instance}" if owner else ""
+    where = f" on worker {owner.instance}" if owner else ""
     since = f" since {format_time(began)}" if began else ""
     details: dict[str, Any] = {
         "instance": owner.instance if owner else None,
@@ -183,6 +185,9 @@ def _running(job: Job, facts: Facts) -> Explanation:
     }
     runs = "has been running" if began else "is running"
     sentence = f"Try {job.tries} of {job.max_tries} {runs}{where}{since}"
+    lost = owner_lost(sentence, facts, began, details)
+    if lost is not None:
+        return lost
     if owner is not None and not facts.owner_is_present:
         seen = facts.owner_seen_at
         gone = f"was last seen {ago(seen, facts.now)}" if seen else "has never been seen"
@@ -195,10 +200,13 @@ def _running(job: Job, facts: Facts) -> Explanation:
             since=job.deadline,
             details=details,
         )
+    stopping = stopping_words(facts)
     return Explanation(
         Because.RUNNING,
-        f"{sentence}.",
-        "its handler returns",
+        f"{sentence}.{stopping}",
+        "its handler returns, or the worker's grace period ends and it goes back to the queue"
+        if stopping
+        else "its handler returns",
         since=began,
         until=job.deadline,
         details=details,

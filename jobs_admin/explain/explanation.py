@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs_admin.api.reasons import Because
+    from jobs_admin.api.views.workers import WorkerProcessView
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
     from trellis_jobs.model.keys.state import KeyState
 
@@ -30,6 +31,8 @@ class Facts:
     `now` is the server's time. `owner_seen_at` is when the worker that runs the job was last seen.
     `expired` are the tokens of the key's slots whose lease has expired. `has_work` is None when it
     was not checked. `was_delivered`: a worker has received the work message before.
+    `owner` is the record of the worker that runs the job, and `processes` are the records of the
+    queue's workers that have not ended; both are empty while the records are not known.
     `known_version`: the newest payload version that the queue's workers support, if known.
     """
 
@@ -44,6 +47,8 @@ class Facts:
     has_work: bool | None = None
     was_delivered: bool = False
     known_version: int | None = None
+    owner: WorkerProcessView | None = None
+    processes: tuple[WorkerProcessView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ import contextlib
 import socket
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from jobs_admin.api.errors import PortUnavailable
-from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -28,7 +27,7 @@ class Report(Protocol):
     @property
     def is_ready(self) -> bool: ...
 
-    def to_json(self) -> dict[str, Any]: ...
+    def encode(self) -> bytes: ...
 
 
 class Probes:
@@ -69,18 +68,18 @@ class Probes:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _answer(self, request: bytes) -> tuple[HTTPStatus, dict[str, Any]]:
+    async def _answer(self, request: bytes) -> tuple[HTTPStatus, bytes]:
         method, _, rest = request.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method != b"GET":
-            return HTTPStatus.METHOD_NOT_ALLOWED, {"error": "use GET"}
+            return HTTPStatus.METHOD_NOT_ALLOWED, b'{"error":"use GET"}'
         if path == b"/live":
-            return HTTPStatus.OK, {"status": "ok"}
+            return HTTPStatus.OK, b'{"status":"ok"}'
         if path == b"/ready":
             report = await self._report()
             status = HTTPStatus.OK if report.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-            return status, report.to_json()
-        return HTTPStatus.NOT_FOUND, {"error": "use /live or /ready"}
+            return status, report.encode()
+        return HTTPStatus.NOT_FOUND, b'{"error":"use /live or /ready"}'
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -90,8 +89,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return socket.create_server(address[:2], family=family, dualstack_ipv6=is_dual)
 
 
-def _response(status: HTTPStatus, body: dict[str, Any]) -> bytes:
-    data = dumps(body)
+def _response(status: HTTPStatus, data: bytes) -> bytes:
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         "Content-Type: application/json\r\n"

@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs_admin.actions.guarded_append import event_fields
 from trellis_jobs.jetstream.work.messages import InvalidWorkMessage, WorkMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
@@ -59,7 +58,7 @@ def plan_death(
         tries=status.tries,
         at=now,
     )
-    return e.Dead(**event_fields(message.job, latest, now), attempt=status.owner, error=error)
+    return e.Dead(**latest.event_fields(message.job, now), attempt=status.owner, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +119,7 @@ class ExhaustedJobs:
         """
         if owner is None or owner.work != message.work:
             return False
-        started = await self.appender.started(message.job)
-        if started is None:
+        started = await self.appender.newest(message.job, e.EventKind.STARTED)
+        if started is None or not isinstance(started.event, e.Started):
             return False
-        event, stored_at = started
-        return event.attempt == owner and stored_at > at
+        return started.event.attempt == owner and started.stored_at > at

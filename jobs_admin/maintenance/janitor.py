@@ -6,7 +6,6 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.guarded_append import event_fields
 from jobs_admin.api.errors import JobContention
 from jobs_admin.maintenance.gather_limited import gather_limited
 from jobs_admin.reads import candidates
@@ -35,7 +34,7 @@ def plan_expiry(job: JobAddress, latest: Latest, now: datetime) -> e.Expired | N
     status = latest.head.status
     if status.is_over or status.deadline is None or status.deadline > now:
         return None
-    return e.Expired(**event_fields(job, latest, now), by="janitor", reason="the deadline passed")
+    return e.Expired(**latest.event_fields(job, now), by="janitor", reason="the deadline passed")
 
 
 class Janitor:
@@ -65,7 +64,7 @@ class Janitor:
             self._went_on()
             if len(late) < PAGE_SIZE:
                 return
-            after = late[-1].place
+            after = late[-1].page_end
 
     async def _expire(self, late: Candidate, now: datetime) -> None:
         job = late.job

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from jobs_admin.actions.guarded_append import event_fields
 from jobs_admin.maintenance.missing_work import missing_messages
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, PageEnd
@@ -92,7 +91,7 @@ def plan_loss(job: JobAddress, latest: Latest, lost: Attempt, now: datetime) -> 
         tries=status.tries,
         at=now,
     )
-    fields = event_fields(job, latest, now)
+    fields = latest.event_fields(job, now)
     if status.tries_exhausted:
         return e.Dead(**fields, attempt=lost, error=error)
     return e.RetryScheduled(**fields, attempt=lost, error=error)
@@ -117,7 +116,7 @@ class Reconciliation:
     position: Callable[[], int]
     pace: Pace
     report_progress: Callable[[], None]
-    _places: dict[JobState, PageEnd] = field(
+    _page_ends: dict[JobState, PageEnd] = field(
         default_factory=lambda: dict.fromkeys(_STATES, PageEnd())
     )
     # Jobs without a message that were left alone, because a worker may still run them.
@@ -154,11 +153,11 @@ class Reconciliation:
         return missing_messages(await candidates.count_resting(self.readers, since), extent)
 
     async def _check_some(self, state: JobState) -> None:
-        """Check the oldest jobs, then those after the place where the last sweep ended.
+        """Check the oldest jobs, then those after the job at which the last sweep ended.
 
         Continue while lost work is found.
         """
-        if self._places[state] != PageEnd():
+        if self._page_ends[state] != PageEnd():
             await self._check(state, PageEnd(), OLDEST)
         put_back = True
         while put_back:
@@ -167,14 +166,14 @@ class Reconciliation:
                 break
 
     async def _check_all(self, state: JobState) -> None:
-        self._places[state] = PageEnd()
+        self._page_ends[state] = PageEnd()
         while (await self._check_next(state))[0] == PAGE_SIZE:
             pass
 
     async def _check_next(self, state: JobState) -> tuple[int, bool]:
         """Return how many jobs were checked, and whether any was republished."""
-        page, put_back = await self._check(state, self._places[state], PAGE_SIZE)
-        self._places[state] = page[-1].place if len(page) == PAGE_SIZE else PageEnd()
+        page, put_back = await self._check(state, self._page_ends[state], PAGE_SIZE)
+        self._page_ends[state] = page[-1].page_end if len(page) == PAGE_SIZE else PageEnd()
         return len(page), put_back > 0
 
     async def _check(

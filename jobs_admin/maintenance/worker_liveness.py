@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.model.bounded_dict import BoundedDict
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
@@ -18,7 +20,7 @@ _MAX_REMEMBERED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Sighting:
+class _SeenHeartbeat:
     """The sequence of the newest heartbeat (0 for none), and since when it has been the newest."""
 
     heartbeat: int
@@ -29,7 +31,7 @@ class WorkerLiveness:
     def __init__(self, presence: Presence, monotonic: Callable[[], float]) -> None:
         self._presence = presence
         self._monotonic = monotonic
-        self._seen: dict[tuple[str, str, str], _Sighting] = {}
+        self._seen: BoundedDict[tuple[str, str, str], _SeenHeartbeat] = BoundedDict(_MAX_REMEMBERED)
 
     async def is_lost(self, job: JobAddress, instance: str, ack_wait: timedelta) -> bool:
         """Whether the worker has been gone for so long that its attempts are lost."""
@@ -44,13 +46,7 @@ class WorkerLiveness:
         known = self._seen.get(worker)
         if newest is None or known is None or known.heartbeat != newest:
             if newest is not None:
-                self._remember(worker, _Sighting(newest, now))
+                self._seen[worker] = _SeenHeartbeat(newest, now)
             return 0.0
         # An old server does not expire heartbeats, so the newest one may outlive its worker.
         return max(0.0, now - known.since - (self._presence.lifetime if newest else 0.0))
-
-    def _remember(self, worker: tuple[str, str, str], sighting: _Sighting) -> None:
-        self._seen.pop(worker, None)
-        self._seen[worker] = sighting
-        if len(self._seen) > _MAX_REMEMBERED:
-            del self._seen[next(iter(self._seen))]

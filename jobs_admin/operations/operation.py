@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationState, OperationView, RefusalView
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class Operation(OperationView):
     """The stored record: what operators see, and the progress.
 
     `bound` is a position in the log; jobs that entered their state after it are not changed.
-    `cursor` is the place of the last job that was taken; jobs are taken newest first. `page` are
+    `cursor` is that of the last job that was taken; jobs are taken newest first. `page` are
     the numbers of jobs that were taken and may not be settled. `beat` counts the owner's writes,
     so an unchanged record means that its owner is gone.
     """
 
     bound: int
-    cursor: JobPlace | None = None
+    cursor: JobCursor | None = None
     page: tuple[int, ...] = ()
     beat: int = 0
 
@@ -58,7 +58,7 @@ class OperationRequest:
 class Progress:
     """The owner's progress: what is settled in total, and which jobs are taken."""
 
-    cursor: JobPlace | None
+    cursor: JobCursor | None
     page: tuple[int, ...]
     done: int
     refused: Mapping[str, int]

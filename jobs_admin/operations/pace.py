@@ -23,7 +23,7 @@ class Pace:
         self._next = due + self._between
         return due
 
-    async def turn(self, stop: asyncio.Event) -> None:
+    async def wait_for_next(self, stop: asyncio.Event) -> None:
         """Wait until the next item may start, or `stop` is set."""
         now = asyncio.get_running_loop().time()
         due = self.next_at(now)

@@ -91,7 +91,7 @@ class PageWork:
 
         try:
             for target in targets:
-                await self._pace.turn(self._stop)
+                await self._pace.wait_for_next(self._stop)
                 await free.acquire()
                 if self._stop.is_set():
                     break
@@ -122,7 +122,7 @@ class PageWork:
             self.settled.done += 1
         else:
             self.settled.refuse(job, reason)
-        self.pending.discard(target.place.first_seq)
+        self.pending.discard(target.cursor.first_seq)
 
     async def _change_job(self, target: Target) -> str | None:
         """Change the job; return None if it was changed, otherwise why not."""

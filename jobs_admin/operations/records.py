@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from jobs_admin.operations.operation import Operation
+from trellis_jobs.jetstream.client.pub_ack import Refused
 from trellis_jobs.jetstream.control.records import Record
 from trellis_jobs.model import subjects
 
@@ -88,7 +89,7 @@ class OperationRecords:
         data = operation.model_dump_json(by_alias=True, exclude_none=True).encode()
         record = Record(subjects.operation(operation.id), revision, data)
         written = await self._records.write(record, ttl=RETENTION if operation.is_over else None)
-        return None if written is None else Stored(operation, written)
+        return None if isinstance(written, Refused) else Stored(operation, written)
 
 
 def _stored(record: Record) -> Stored | None:

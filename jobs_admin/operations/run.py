@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.operations import OperationFilter, OperationState, OperationVerb
 from jobs_admin.operations import operation as moves
 from jobs_admin.operations.operation import Operation, Progress
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobs_admin.actions.job_actions import Actions
+    from jobs_admin.api.job_filter import JobFilter
     from jobs_admin.operations.records import OperationRecords, Stored
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
@@ -48,17 +48,8 @@ class RunContext:
 
 
 def job_filter(verb: OperationVerb, of: OperationFilter) -> JobFilter:
-    return JobFilter(
-        service=of.service,
-        type=of.type,
-        states=of.state or CHANGES[verb].states,
-        since=of.since,
-        until=of.until,
-        key=of.key,
-        id_prefix=of.id_prefix,
-        error=of.error,
-        payload=of.payload,
-    )
+    """Without states in the filter, the operation changes jobs in every legal state."""
+    return of.model_copy(update={"state": of.state or list(CHANGES[verb].states)})
 
 
 class Run:
@@ -116,7 +107,7 @@ class Run:
         while self._work.pending and not self._stop.is_set():
             some = sorted(self._work.pending, reverse=True)
             found = await load_targets(self._context.readers, some)
-            numbers = {target.place.first_seq for target in found}
+            numbers = {target.cursor.first_seq for target in found}
             # Jobs before the last one that was found, and that were not found, are gone.
             last = min(numbers, default=0)
             self._work.drop_missing(
@@ -135,14 +126,14 @@ class Run:
         )
         if not found:
             return False
-        change, place = CHANGES[operation.verb], found[-1].place
+        change, cursor = CHANGES[operation.verb], found[-1].cursor
         included = [
             target
             for target in found
             if change.is_included(target.known.job, target.known.up_to, operation.bound)
         ]
-        self._work.pending.update(target.place.first_seq for target in included)
-        self._cursor = place
+        self._work.pending.update(target.cursor.first_seq for target in included)
+        self._cursor = cursor
         await self._write()
         await self._work.do(included)
         return True

@@ -74,9 +74,9 @@ class UndecodableRow:
 
 @dataclass(frozen=True, slots=True)
 class DecodedBatch:
-    """What messages of the log say, up to a place; `events` by the job they are about."""
+    """What messages of the log say, up to a position; `events` by the job they are about."""
 
-    place: LogPosition
+    position: LogPosition
     events: Mapping[JobAddress, Sequence[tuple[LogMessage, Entry]]]
     beats: Sequence[tuple[LogMessage, WorkerHeartbeat]]
     undecodable: Sequence[tuple[LogMessage, Undecodable]]
@@ -89,7 +89,7 @@ class Changes:
     `activity` counts events by minute, service, type and kind.
     """
 
-    place: LogPosition
+    position: LogPosition
     jobs: dict[JobAddress, JobRow] = field(default_factory=dict)
     begun: list[tuple[int, Json]] = field(default_factory=list)
     lines: list[NumberedLine] = field(default_factory=list)
@@ -117,7 +117,7 @@ def read(messages: Sequence[LogMessage]) -> DecodedBatch:
 
 def project(readings: DecodedBatch, rows: Mapping[JobAddress, JobRow]) -> Changes:
     """`rows` are those of the batch's jobs that exist; they are changed in place."""
-    changes = Changes(readings.place)
+    changes = Changes(readings.position)
     for address, events in readings.events.items():
         row = _project_job(events, rows.get(address), changes)
         if row is not None:
@@ -132,11 +132,11 @@ def project(readings: DecodedBatch, rows: Mapping[JobAddress, JobRow]) -> Change
     return changes
 
 
-def refold(messages: Sequence[LogMessage], place: LogPosition) -> Changes:
+def refold(messages: Sequence[LogMessage], position: LogPosition) -> Changes:
     """Rebuild rows from what remains of jobs in the log, without counting their events again."""
     if not messages:
-        return Changes(place)
-    return replace(project(read(messages), {}), place=place, activity=Counter())
+        return Changes(position)
+    return replace(project(read(messages), {}), position=position, activity=Counter())
 
 
 def _project_job(

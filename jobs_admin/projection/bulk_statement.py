@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
-_MOST: Final = 512
+_MAX_ROWS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class ManyRows:
-    """What is before and after the rows, and how many columns they have.
+class BulkStatement:
+    """`before` and `after` are the SQL around the rows, `columns` is the number of their values.
 
-    executemany() is one execution for each row. Every execution lets other threads go on, and waits
-    for its turn afterwards: so a batch has few.
+    executemany() is one execution for each row. Every execution lets other threads run and then
+    waits for the lock again, so a batch needs few executions.
     """
 
     before: str
@@ -30,13 +30,13 @@ class ManyRows:
         """Use powers of two, so that a connection soon has every statement prepared."""
         start = 0
         while start < len(rows):
-            size = min(_MOST, 1 << (len(rows) - start).bit_length() - 1)
+            size = min(_MAX_ROWS, 1 << (len(rows) - start).bit_length() - 1)
             values = tuple(chain.from_iterable(rows[start : start + size]))
             database.execute(_statement(self, size), values)
             start += size
 
 
 @cache
-def _statement(of: ManyRows, size: int) -> str:
+def _statement(of: BulkStatement, size: int) -> str:
     row = f"({', '.join('?' * of.columns)})"
     return f"{of.before} VALUES {', '.join([row] * size)} {of.after}"

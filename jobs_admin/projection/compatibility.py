@@ -35,13 +35,13 @@ async def why_incompatible(path: Path, feed: LogFeed) -> str | None:
         return "there is no file"
     with translate_sqlite_errors():
         try:
-            place = await compatible_position(path)
+            position = await compatible_position(path)
         except ProjectionOutdated as outdated:
             return str(outdated)
-    if place is None:
+    if position is None:
         return "it is empty"
     try:
-        check_log(place, await feed.extent())
+        check_log(position, await feed.extent())
     except LogReplaced as replaced:
         return str(replaced)
     return None
@@ -56,7 +56,7 @@ async def compatible_position(path: Path) -> LogPosition | None:
     async with aiosqlite.connect(read_only(path), uri=True) as database:
         tables = list(await database.execute_fetchall("SELECT name FROM sqlite_master LIMIT 1"))
         version = await schema_version(database)
-        place = await position_of(database)
+        position = await position_of(database)
         gone = await lacking(database)
     if not tables:
         return None
@@ -65,7 +65,7 @@ async def compatible_position(path: Path) -> LogPosition | None:
     if version != str(SCHEMA_VERSION):
         raise ProjectionOutdated(path, version, SCHEMA_VERSION)
     require_complete(gone)
-    return place if place.created is not None else None
+    return position if position.created is not None else None
 
 
 async def schema_version(database: aiosqlite.Connection) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from jobs_admin.projection.bulk_statement import ManyRows
+from jobs_admin.projection.bulk_statement import BulkStatement
 from jobs_admin.projection.rows import COLUMNS
 from trellis_jobs.model.states import LIVE, JobState
 
@@ -29,8 +29,8 @@ Counts: TypeAlias = "Callable[[Columns], bool]"
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """A table whose rows are numbers of jobs; one that has come down to no job is not there."""
+class CounterTable:
+    """A table with numbers of jobs. A row whose number becomes 0 is removed."""
 
     table: str
     kind: tuple[str, ...]
@@ -38,20 +38,20 @@ class Tally:
     numbers: Mapping[str, Counts]
 
     @property
-    def add(self) -> ManyRows:
+    def add(self) -> BulkStatement:
         """Adds to a row, whether it is there or not: its kind, then numbers."""
         sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in self.numbers)
-        return ManyRows(
+        return BulkStatement(
             f"INSERT INTO {self.table}",
             len(self.kind) + len(self.numbers),
             f"ON CONFLICT ({', '.join(self.kind)}) DO UPDATE SET {sums}",
         )
 
     @property
-    def clear(self) -> ManyRows:
+    def clear(self) -> BulkStatement:
         """Takes out rows of no jobs, by their kinds; + keeps it to the primary key."""
         kind = ", ".join(self.kind)
-        return ManyRows(
+        return BulkStatement(
             f"WITH fewer ({kind}) AS (",
             len(self.kind),
             f") DELETE FROM {self.table} WHERE ({kind}) IN (SELECT * FROM fewer) AND +jobs = 0",  # noqa: S608
@@ -111,20 +111,22 @@ _CAUSE: Final = ("cause", "service", "type")
 _VALUES: Final = ("cause", "error_values")
 _SLOT_OF_CAUSE: Final = ("minutes", "slot", "cause")
 _KEY: Final = ("service", "type", "key_hash", "key")
-TALLIES: Final = (
-    Tally("job_counts", _STATE, _by_state, {"jobs": _every}),
-    Tally("change_counts", ("slot", *_STATE), _by_change, {"jobs": _every}),
-    Tally(
+COUNTER_TABLES: Final = (
+    CounterTable("job_counts", _STATE, _by_state, {"jobs": _every}),
+    CounterTable("change_counts", ("slot", *_STATE), _by_change, {"jobs": _every}),
+    CounterTable(
         "key_counts",
         _KEY,
         _columns(*_KEY),
         {"jobs": _is_live_with_key, "active": _is_active_with_key},
     ),
-    Tally("error_counts", _ERROR, _columns(*_ERROR), {"jobs": _has_error}),
-    Tally("dead_counts", _CAUSE, _columns(*_CAUSE), {"jobs": _is_dead}),
-    Tally("dead_value_counts", _VALUES, _columns(*_VALUES), {"jobs": _is_dead}),
+    CounterTable("error_counts", _ERROR, _columns(*_ERROR), {"jobs": _has_error}),
+    CounterTable("dead_counts", _CAUSE, _columns(*_CAUSE), {"jobs": _is_dead}),
+    CounterTable("dead_value_counts", _VALUES, _columns(*_VALUES), {"jobs": _is_dead}),
     *(
-        Tally("dead_change_counts", _SLOT_OF_CAUSE, _dead_by_change(minutes), {"jobs": _is_dead})
+        CounterTable(
+            "dead_change_counts", _SLOT_OF_CAUSE, _dead_by_change(minutes), {"jobs": _is_dead}
+        )
         for minutes in DEAD_SLOTS
     ),
 )

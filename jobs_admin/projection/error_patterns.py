@@ -70,9 +70,9 @@ def read_pattern(error: str) -> ErrorPattern:
         kind = Values.ANYTHING
     else:
         kind = Values.QUOTED if is_quoted else Values.DIGITS
-    for place, word in enumerate(words):
-        if not (word.isalpha() or _is_status(words, place)):
-            words[place] = _VALUE.sub(star, word)
+    for index, word in enumerate(words):
+        if not (word.isalpha() or _is_status(words, index)):
+            words[index] = _VALUE.sub(star, word)
     if kind is Values.DIGITS and values:
         kind = _kind_of("".join(values))
     return ErrorPattern(" ".join(words), kind)
@@ -82,10 +82,10 @@ def _kind_of(values: str) -> Values:
     return next((kind for kind, only in _KINDS if only.fullmatch(values)), Values.WORD)
 
 
-def _is_status(words: list[str], place: int) -> bool:
+def _is_status(words: list[str], index: int) -> bool:
     """`HTTPError: 503 …`, `… status code: 404 …`."""
-    if place == 0 or _STATUS.fullmatch(words[place]) is None:
+    if index == 0 or _STATUS.fullmatch(words[index]) is None:
         return False
-    before = words[place - 1]
-    starts = place == 1 and before.endswith(":")
+    before = words[index - 1]
+    starts = index == 1 and before.endswith(":")
     return starts or before.rstrip(":=").lower() in _BEFORE_A_STATUS

@@ -8,6 +8,8 @@ CREATE INDEX jobs_by_change   ON jobs_projection (state, updated_at, service, ty
 CREATE INDEX jobs_by_key      ON jobs_projection (key, created_at) WHERE key IS NOT NULL;
 CREATE INDEX jobs_by_error
     ON jobs_projection (error, service, type, state, created_at, updated_at) WHERE error IS NOT NULL;
+CREATE INDEX jobs_by_app_version
+    ON jobs_projection (app_version, state, updated_at, service, type) WHERE app_version IS NOT NULL;
 CREATE INDEX jobs_by_end      ON jobs_projection (state, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX jobs_by_deadline ON jobs_projection (deadline)
     WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active');

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     # The messages of a job after one sequence and up to another at least, in their order.
     ReadJob = Callable[[JobAddress, int, int], Awaitable[list[LogMessage]]]
 
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class Ingest:
     """Used by one writer, whose rows it caches. After an error, create a new one.
 
-    A batch is one transaction together with its place: after a crash the log is taken up again
-    exactly where the projection ends. `most_bytes` are the rows at hand, as they are in the file:
-    those that it knows, and as much again of those that a batch needs.
+    A batch and its position are one transaction: after a crash the next reader continues exactly
+    where the projection ends. `max_bytes` limits the cached rows, by their size in the file, and
+    separately the rows that a batch loads.
     """
 
     def __init__(
-        self, projection: Projection, place: LogPosition, *, most_bytes: int = MOST_BYTES
+        self, projection: Projection, position: LogPosition, *, max_bytes: int = MAX_BYTES
     ) -> None:
-        self.place = place
+        self.position = position
         self._projection = projection
-        self._rows = KnownRows(most_bytes)
+        self._rows = KnownRows(max_bytes)
         self._writing = asyncio.Lock()
 
     @property
@@ -48,11 +48,11 @@ class Ingest:
         async with self._writing:
             return await self._projection.do(self._take_in_measured, batch)
 
-    async def complete(self, position: int) -> None:
-        """Record that everything up to `position` is applied, even if the last ones are gone."""
-        if self.place.sequence < position:
-            self.place = replace(self.place, sequence=position, stored_ns=0)
-        await self._projection.do(Writer.set_place, self.place)
+    async def complete(self, sequence: int) -> None:
+        """Record that everything up to `sequence` is applied, even if the last ones are gone."""
+        if self.position.sequence < sequence:
+            self.position = replace(self.position, sequence=sequence, stored_ns=0)
+        await self._projection.do(Writer.set_position, self.position)
 
     async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
         """Remove jobs that were purged from the log up to these sequences, in one transaction.
@@ -70,9 +70,9 @@ class Ingest:
                 if row.last_sequence > up_to[job]
                 for message in await read_job(job, up_to[job], row.last_sequence)
             ]
-            taken_in = [message for message in left if message.sequence <= self.place.sequence]
+            taken_in = [message for message in left if message.sequence <= self.position.sequence]
             if rows:
-                again = refold(taken_in, self.place)
+                again = refold(taken_in, self.position)
                 await self._projection.do(Writer.forget, rows.values(), up_to, again)
 
     async def forget_undecodable(self, sequences: Sequence[int]) -> None:
@@ -89,7 +89,7 @@ class Ingest:
             readings = read(batch)
             rows = self._rows.of(readings.events)
             unknown = [job for job in readings.events if job not in rows]
-            loaded, unread = writer.load_some(unknown, self._rows.most_bytes)
+            loaded, unread = writer.load_some(unknown, self._rows.max_bytes)
             rest: list[LogMessage] = []
             if unread:
                 first, _ = readings.events[unread[0]][0]
@@ -98,5 +98,5 @@ class Ingest:
             changes = project(readings, rows | loaded)
             writer.apply(changes)
             self._rows.keep(changes.jobs)
-            self.place = replace(changes.place, created=self.place.created)
+            self.position = replace(changes.position, created=self.position.created)
             batch = rest

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from jobs_admin.projection.batch import JobRow
     from trellis_jobs.model.identity import JobAddress
 
-_MOST: Final = 20_000
+_MAX_ROWS: Final = 20_000
 
 
 class KnownRows:
     """The most recently written rows, limited in number and in bytes."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
         self.bytes = 0
         # Each row with the size that was added to `bytes`, because a row grows later.
         self._rows: OrderedDict[JobAddress, tuple[JobRow, int]] = OrderedDict()
@@ -33,7 +33,7 @@ class KnownRows:
             self.pop(job)
             self._rows[job] = (row, row.size)
             self.bytes += row.size
-        while len(self._rows) > _MOST or self.bytes > self.most_bytes:
+        while len(self._rows) > _MAX_ROWS or self.bytes > self.max_bytes:
             self.bytes -= self._rows.popitem(last=False)[1][1]
 
     def pop(self, job: JobAddress, default: None = None) -> None:

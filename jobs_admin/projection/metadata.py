@@ -30,15 +30,15 @@ async def position_of(database: aiosqlite.Connection) -> LogPosition:
     return position_in(await metadata(database))
 
 
-def position_in(said: Mapping[str, str]) -> LogPosition:
+def position_in(values: Mapping[str, str]) -> LogPosition:
     """Return the position of the projection, and the log that it belongs to, if any."""
     return LogPosition(
-        int(said.get("position", 0)),
-        int(said.get("position_stored_ns", 0)),
-        said.get("stream_created"),
+        int(values.get("position", 0)),
+        int(values.get("position_stored_ns", 0)),
+        values.get("stream_created"),
     )
 
 
-def position_rows(place: LogPosition) -> list[tuple[str, str]]:
+def position_rows(position: LogPosition) -> list[tuple[str, str]]:
     """The metadata rows of a position; the log's identity is written elsewhere."""
-    return [("position", str(place.sequence)), ("position_stored_ns", str(place.stored_ns))]
+    return [("position", str(position.sequence)), ("position_stored_ns", str(position.stored_ns))]

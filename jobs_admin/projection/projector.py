@@ -140,7 +140,7 @@ class Projector:
     async def _follow(self, file: _OpenFile, until: int | None) -> None:
         if until is not None and self.position >= until:
             return
-        async with aclosing(self._feed.batches(file.ingest.place)) as batches:
+        async with aclosing(self._feed.batches(file.ingest.position)) as batches:
             async for batch in batches:
                 file.watch.wrote()
                 used = await file.ingest.apply(batch)
@@ -165,12 +165,12 @@ class Projector:
         with translate_sqlite_errors():
             opening = Projection.open(self._path, nice=self._throttle.nice)
             projection = await self._opened.enter_async_context(opening)
-            ingest = Ingest(projection, await projection.do(Writer.place))
+            ingest = Ingest(projection, await projection.do(Writer.position))
         file = self._file = _OpenFile(ingest, FileWatch(self._path))
         self.rebuilding = None
         self._was_open = True
         self._is_open.set()
-        self._announce(ingest.place.sequence)
+        self._announce(ingest.position.sequence)
         return file
 
     async def _close(self) -> None:

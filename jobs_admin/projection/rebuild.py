@@ -102,14 +102,14 @@ def temporary_file(path: Path, what: str) -> Iterator[Path]:
 
     Raises RebuildInProgress, and CopyFailed when the disk is full or not writable.
     """
-    place = beside(path, what)
+    file = beside(path, what)
     try:
-        with only_writer(place):
-            remove(place)
+        with only_writer(file):
+            remove(file)
             try:
-                yield place
+                yield file
             finally:
-                remove(place)
+                remove(file)
     except ProjectionLocked:
         raise RebuildInProgress(path) from None
     except (aiosqlite.OperationalError, OSError) as error:
@@ -132,7 +132,7 @@ async def fill(
     ) as projection:
         ingest = Ingest(projection, LogPosition(created=extent.created))
         done = 0
-        async for batch in _larger_batches(feed.up_to(ingest.place, extent.last_sequence)):
+        async for batch in _larger_batches(feed.up_to(ingest.position, extent.last_sequence)):
             used = await ingest.apply(batch)
             done += len(batch)
             if tell is not None:
@@ -151,8 +151,8 @@ async def catch_up(
     async with Projection.open(
         fresh, bulk=True, nice=throttle.nice if throttle else 0
     ) as projection:
-        ingest = Ingest(projection, await projection.do(Writer.place))
-        begin = ingest.place
+        ingest = Ingest(projection, await projection.do(Writer.position))
+        begin = ingest.position
         if shown.created == begin.created and shown.sequence > begin.sequence:
             async for batch in feed.up_to(begin, shown.sequence):
                 await ingest.apply(batch)
@@ -190,12 +190,12 @@ async def _held(path: Path, timeout: float) -> AsyncIterator[LogPosition]:
         try:
             with translate_sqlite_errors():
                 await database.execute("BEGIN IMMEDIATE")
-                place = await position_of(database)
+                position = await position_of(database)
         except (aiosqlite.DatabaseError, FileDamaged) as error:
             log.warning(
                 "the old projection cannot be read, so the log is read from its start: %s",
                 error,
                 extra={"error": str(error)},
             )
-            place = LogPosition()
-        yield place
+            position = LogPosition()
+        yield position

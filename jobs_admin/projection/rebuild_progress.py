@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SAID_EVERY: Final = 5.0
+_LOG_INTERVAL: Final = 5.0
 
 
 class RebuildProgress:
-    """`done` of `total` messages; said in the log every few seconds, as it may take minutes."""
+    """`done` of `total` messages; logged every few seconds, because a rebuild may take minutes."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.done = 0
         self.total = 0
         self._path = path
         self._clock = clock
-        self._said_at = clock()
+        self._logged_at = clock()
 
     def tell(self, done: int, total: int) -> None:
         self.done, self.total = done, total
-        if self._clock() - self._said_at >= _SAID_EVERY:
-            self._said_at = self._clock()
+        if self._clock() - self._logged_at >= _LOG_INTERVAL:
+            self._logged_at = self._clock()
             log.info(
                 "rebuilding the projection %s: %s of %s messages",
                 self._path,

@@ -45,6 +45,7 @@ COLUMNS: Final = (
     "key_hash",
     "error",
     "error_values",
+    "app_version",
     "cause",
     "last_sequence",
     "last_stored_at",
@@ -58,7 +59,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
 MINUTES_AN_HOUR: Final = 60
 _DEEPEST_VALUE: Final = 4
-_MOST_VALUES: Final = 32
+_MAX_VALUES: Final = 32
 _LONGEST_VALUE: Final = 200
 _NUMBERS: Final = (int, float)
 
@@ -107,6 +108,7 @@ def to_row(row: JobRow) -> Columns:
         held.key_hash if held else None,
         folded,
         values,
+        run.app_version,
         cause,
         row.last_sequence,
         row.last_stored_at,
@@ -116,12 +118,12 @@ def to_row(row: JobRow) -> Columns:
 
 
 def last_change(job: Job) -> int:
-    """Not before it was created, whatever the clocks of its workers said."""
+    """Never before the creation, because the clocks of workers may be behind."""
     return microseconds(max(job.updated_at, job.created_at))
 
 
 def folded_error(error: JobError) -> str:
-    """What texts are looked for in, themselves folded: in any case."""
+    """The text that searches compare with, case-folded as they are."""
     return job_errors.text(error).casefold()
 
 
@@ -172,7 +174,7 @@ def _find_scalars(value: Json, within: str, depth: int, found: list[tuple[str, S
     if not isinstance(value, dict):
         return
     for name, member in value.items():
-        if len(found) >= _MOST_VALUES:
+        if len(found) >= _MAX_VALUES:
             return
         if isinstance(member, str):
             if len(member) <= _LONGEST_VALUE:
@@ -201,7 +203,7 @@ def outdated_lines(changes: Changes) -> list[tuple[int, int]]:
     return [(job, number - LOGS_KEPT) for job, number in newest.items() if number > LOGS_KEPT]
 
 
-def sighting_rows(changes: Changes) -> list[tuple[Any, ...]]:
+def presence_rows(changes: Changes) -> list[tuple[Any, ...]]:
     return [
         (
             *worker,

@@ -29,6 +29,7 @@ CREATE TABLE jobs_projection (
     key_hash        TEXT,
     error           TEXT,                 -- the last one's text, case folded
     error_values    INTEGER NOT NULL,     -- of a dead job: what differs in its error (error_patterns.py); else 0
+    app_version     TEXT,                 -- of the worker that started its newest try
     cause           INTEGER NOT NULL,     -- of a dead job: a hash of its queue and its error's pattern; else 0
     last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
     last_stored_at  INTEGER NOT NULL,     -- when the server stored that event, whatever the event says

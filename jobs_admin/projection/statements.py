@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from jobs_admin.projection.bulk_statement import ManyRows
+from jobs_admin.projection.bulk_statement import BulkStatement
 from jobs_admin.projection.rows import COLUMNS
 
 JOBS: Final = f"SELECT {', '.join(COLUMNS)} FROM jobs_projection"  # noqa: S608 - our own column names
-UPSERT_JOBS: Final = ManyRows(
+UPSERT_JOBS: Final = BulkStatement(
     f"INSERT INTO jobs_projection ({', '.join(COLUMNS)})",
     len(COLUMNS),
     "ON CONFLICT (job) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in COLUMNS[4:]),
 )
-ADD_PAYLOAD_VALUES: Final = ManyRows("INSERT OR IGNORE INTO payload_values", 2)
-ADD_LINES: Final = ManyRows("INSERT INTO job_logs", 6)
+ADD_PAYLOAD_VALUES: Final = BulkStatement("INSERT OR IGNORE INTO payload_values", 2)
+ADD_LINES: Final = BulkStatement("INSERT INTO job_logs", 6)
 FORGET_LINES: Final = "DELETE FROM job_logs WHERE job = ? AND number <= ?"
-ADD_IGNORED: Final = ManyRows("INSERT OR IGNORE INTO ignored_events", 6)
-ADD_ASIDE: Final = ManyRows("INSERT OR IGNORE INTO undecodable_messages", 4)
-COUNT_ACTIVITY: Final = ManyRows(
+ADD_IGNORED: Final = BulkStatement("INSERT OR IGNORE INTO ignored_events", 6)
+ADD_UNDECODABLE: Final = BulkStatement("INSERT OR IGNORE INTO undecodable_messages", 4)
+COUNT_ACTIVITY: Final = BulkStatement(
     "INSERT INTO job_activity",
     5,
     "ON CONFLICT (minute, service, type, kind) DO UPDATE SET events = events + excluded.events",
@@ -27,7 +27,7 @@ COUNT_ACTIVITY: Final = ManyRows(
 FORGET_ACTIVITY: Final = (
     "DELETE FROM job_activity WHERE minute < (SELECT max(minute) FROM job_activity) - ?"
 )
-COUNT_HOURS: Final = ManyRows(
+COUNT_HOURS: Final = BulkStatement(
     "INSERT INTO hourly_activity",
     5,
     "ON CONFLICT (hour, service, type, kind) DO UPDATE SET events = events + excluded.events",
@@ -35,7 +35,7 @@ COUNT_HOURS: Final = ManyRows(
 FORGET_HOURS: Final = (
     "DELETE FROM hourly_activity WHERE hour < ((SELECT max(minute) FROM job_activity) - ?) / 60"
 )
-SIGHT: Final = ManyRows(
+UPSERT_PRESENCE: Final = BulkStatement(
     "INSERT INTO worker_presence_projection",
     10,
     "ON CONFLICT (service, type, instance) DO UPDATE SET seen_at = excluded.seen_at, "
@@ -44,11 +44,11 @@ SIGHT: Final = ManyRows(
     "clock_offset_ms = excluded.clock_offset_ms",
 )
 # By the newest of them, also of one that leaves: the same log always leads to the same rows.
-FORGET_SIGHTS: Final = (
+FORGET_PRESENCE: Final = (
     "DELETE FROM worker_presence_projection "
     "WHERE seen_at < (SELECT max(seen_at) FROM worker_presence_projection) - ?"
 )
-LOSE_SIGHT: Final = (
+DELETE_PRESENCE: Final = (
     "DELETE FROM worker_presence_projection WHERE service = ? AND type = ? AND instance = ?"
 )
 FORGET_JOB: Final = (
@@ -58,9 +58,9 @@ FORGET_JOB: Final = (
 )
 FORGET_IGNORED: Final = "DELETE FROM ignored_events WHERE service = ? AND type = ? AND id = ?"
 # Whatever is under the job's own subjects: after a dot comes a slash.
-FORGET_ASIDE: Final = (
+FORGET_UNDECODABLE_OF_JOB: Final = (
     "DELETE FROM undecodable_messages WHERE subject > ?1 || '.' AND subject < ?1 || '/' "
     "AND sequence <= ?2"
 )
 FORGET_UNDECODABLE: Final = "DELETE FROM undecodable_messages WHERE sequence = ?"
-SET_METADATA: Final = ManyRows("INSERT OR REPLACE INTO projection_metadata", 2)
+SET_METADATA: Final = BulkStatement("INSERT OR REPLACE INTO projection_metadata", 2)

@@ -65,8 +65,11 @@ async def _facts(path: Path) -> dict[str, Any]:
     """Read the facts that the file's schema has, which may be another version."""
     facts: dict[str, Any] = {}
     async with aiosqlite.connect(read_only(path), uri=True) as database:
-        said = await metadata(database)
-        facts["schema"], facts["position"] = said.get("schema_version"), position_in(said).sequence
+        values = await metadata(database)
+        facts["schema"], facts["position"] = (
+            values.get("schema_version"),
+            position_in(values).sequence,
+        )
         for name, query in _COUNTS.items():
             try:
                 [(count,)] = await database.execute_fetchall(query)

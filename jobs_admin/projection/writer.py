@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.errors import ProjectionOutdated
 from jobs_admin.projection import statements as sql
-from jobs_admin.projection.counters import TALLIES
+from jobs_admin.projection.counters import COUNTER_TABLES
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id
 from jobs_admin.projection.metadata import ALL_METADATA, position_in, position_rows
 from jobs_admin.projection.rows import (
@@ -21,7 +21,7 @@ from jobs_admin.projection.rows import (
     line_rows,
     outdated_lines,
     payload_rows,
-    sighting_rows,
+    presence_rows,
     to_row,
 )
 from jobs_admin.projection.schema import SCHEMA_VERSION, indexes_script, tables_script
@@ -67,37 +67,37 @@ class Writer:
             raise ProjectionOutdated(self._path, version, SCHEMA_VERSION)
         self._check_file()
 
-    def place(self) -> LogPosition:
+    def position(self) -> LogPosition:
         return position_in(self._metadata())
 
-    def set_place(self, place: LogPosition) -> None:
+    def set_position(self, position: LogPosition) -> None:
         """Without a batch: the log has nothing more to take in up to there."""
-        log = [("stream_created", place.created)] if place.created else []
-        sql.SET_METADATA.execute(self._database, position_rows(place) + log)
+        log = [("stream_created", position.created)] if position.created else []
+        sql.SET_METADATA.execute(self._database, position_rows(position) + log)
 
     def load(self, addresses: Collection[JobAddress]) -> dict[JobAddress, JobRow]:
         """Those of the jobs that there are."""
         return self.load_some(list(addresses), inf)[0]
 
     def load_some(
-        self, addresses: Sequence[JobAddress], room: float
+        self, addresses: Sequence[JobAddress], max_bytes: float
     ) -> tuple[dict[JobAddress, JobRow], Sequence[JobAddress]]:
-        """Those that there are of the first ones, until they have filled the room; and the rest."""
+        """Returns the rows of the first jobs, up to `max_bytes` of them, and the other jobs."""
         found: dict[JobAddress, JobRow] = {}
         for start in range(0, len(addresses), _LOADED_AT_ONCE):
-            if room <= 0:
+            if max_bytes <= 0:
                 return found, addresses[start:]
             for row in self._load(addresses[start : start + _LOADED_AT_ONCE]):
                 found[row.job.address] = row
-                room -= row.size
+                max_bytes -= row.size
         return found, ()
 
     def _load(self, addresses: Collection[JobAddress]) -> Iterator[JobRow]:
-        wanted, ids = frozenset(addresses), [address.job_id for address in addresses]
+        requested, ids = frozenset(addresses), [address.job_id for address in addresses]
         query = f"{sql.JOBS} WHERE id IN ({', '.join('?' * len(ids))})"
         for columns in self._database.execute(query, ids):
             row = self._known(columns)
-            if row.job.address in wanted:
+            if row.job.address in requested:
                 yield row
 
     def apply(self, changes: Changes) -> None:
@@ -116,7 +116,7 @@ class Writer:
             for statement in sql.FORGET_JOB:
                 each(statement, [(row.number,) for row in rows])
             each(sql.FORGET_IGNORED, [(a.service, a.job_type, a.job_id) for a in addresses])
-            each(sql.FORGET_ASIDE, [(subjects.of_job(a), up_to[a]) for a in addresses])
+            each(sql.FORGET_UNDECODABLE_OF_JOB, [(subjects.of_job(a), up_to[a]) for a in addresses])
             self._count(_written(rows), [])
             self._write(left)
 
@@ -176,25 +176,25 @@ class Writer:
         sql.ADD_LINES.execute(database, line_rows(changes))
         database.executemany(sql.FORGET_LINES, outdated_lines(changes))
         if changes.presence:
-            sql.SIGHT.execute(database, sighting_rows(changes))
-            database.execute(sql.FORGET_SIGHTS, (PRESENCE_KEPT,))
-            database.executemany(sql.LOSE_SIGHT, departed_rows(changes))
+            sql.UPSERT_PRESENCE.execute(database, presence_rows(changes))
+            database.execute(sql.FORGET_PRESENCE, (PRESENCE_KEPT,))
+            database.executemany(sql.DELETE_PRESENCE, departed_rows(changes))
         sql.ADD_IGNORED.execute(database, ignored_rows(changes))
         aside = [(a.sequence, a.subject, a.reason, a.size) for a in changes.aside]
-        sql.ADD_ASIDE.execute(database, aside)
+        sql.ADD_UNDECODABLE.execute(database, aside)
         sql.COUNT_ACTIVITY.execute(database, activity_rows(changes))
         sql.COUNT_HOURS.execute(database, hourly_rows(changes))
         database.execute(sql.FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
         database.execute(sql.FORGET_HOURS, (ACTIVITY_MINUTES,))
-        sql.SET_METADATA.execute(database, position_rows(changes.place))
+        sql.SET_METADATA.execute(database, position_rows(changes.position))
         return jobs
 
     def _count(self, before: Sequence[Columns], after: Sequence[Columns]) -> None:
-        for tally in TALLIES:
-            changes = tally.changes(before, after)
-            tally.add.execute(self._database, [(*kind, *numbers) for kind, numbers in changes])
+        for counter in COUNTER_TABLES:
+            changes = counter.changes(before, after)
+            counter.add.execute(self._database, [(*kind, *numbers) for kind, numbers in changes])
             fewer = [kind for kind, numbers in changes if numbers[0] < 0]
-            tally.clear.execute(self._database, fewer)
+            counter.clear.execute(self._database, fewer)
 
 
 def _written(rows: Iterable[JobRow]) -> list[Columns]:

@@ -51,7 +51,7 @@ COUNT_RESTING: Final = (
 COUNT_ENDED: Final = (
     "SELECT count(*) FROM jobs_projection WHERE state = ? AND ended_at <= ? AND last_stored_at <= ?"
 )
-_MOST_IDS: Final = 500
+_MAX_IDS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Candidate:
     job: JobAddress
     seen: Latest
     concurrency: Concurrency | None
-    place: PageEnd
+    page_end: PageEnd
 
 
 async def overdue(
@@ -110,8 +110,8 @@ async def due(
     micros = microseconds(before)
     values = (state.value, micros, micros, after.at, after.job, limit)
     rows = await readers.rows(DUE, values)
-    place = PageEnd(*rows[-1][:2]) if rows else after
-    return {JobAddress(*address): number for _, number, *address in rows}, place
+    page_end = PageEnd(*rows[-1][:2]) if rows else after
+    return {JobAddress(*address): number for _, number, *address in rows}, page_end
 
 
 async def count_ended(readers: Readers, state: JobState, before: datetime) -> int:
@@ -124,9 +124,9 @@ async def states_of(
     readers: Readers, service: str, job_type: str, ids: Collection[str]
 ) -> dict[str, JobState]:
     """The states of those jobs that the projection knows."""
-    wanted, found = list(ids), {}
-    for start in range(0, len(wanted), _MOST_IDS):
-        some = wanted[start : start + _MOST_IDS]
+    all_ids, found = list(ids), {}
+    for start in range(0, len(all_ids), _MAX_IDS):
+        some = all_ids[start : start + _MAX_IDS]
         marks = ", ".join("?" * len(some))
         query = (
             "SELECT id, state FROM jobs_projection "  # noqa: S608 - only marks

@@ -1,4 +1,4 @@
-"""Groups of dead jobs from the counts that the projector keeps, whatever the number of jobs."""
+"""Groups of dead jobs, read from the counts of the projector instead of from the jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jobs_admin.projection.counters import DEAD_SLOTS, MINUTE
 from jobs_admin.projection.error_patterns import Values
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.reads.error_search import Decision, ErrorSearch, pattern_of_example
-from jobs_admin.reads.job_filter import Conditions, of_queue
+from jobs_admin.reads.job_filter import Conditions, queue_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ _ALL: Final = "SELECT service, type, cause, jobs FROM dead_counts"
 _SLOTS: Final = "SELECT cause, {sign}jobs AS jobs FROM dead_change_counts"
 # Part of a slot, job by job.
 _EDGE: Final = "SELECT cause, {sign}1 AS jobs FROM jobs_projection INDEXED BY jobs_by_change"
-# What is known of the errors of each group, and one of them.
+# The kinds of values in the errors of each group, and one of its errors.
 _ERRORS: Final = (
     "SELECT cause, error_values, (SELECT error FROM jobs_projection AS j INDEXED BY dead_by_cause "
     "WHERE j.state = 'dead' AND j.cause = c.cause LIMIT 1) "
@@ -57,7 +57,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The groups of one page, the most frequent first, and what all of them come to."""
+    """The groups of one page, the most frequent first, and the totals of all groups."""
 
     shown: list[Counted]
     count: int
@@ -67,7 +67,7 @@ class Ranked:
 async def ranked_by_count(
     database: aiosqlite.Connection, of: Conditions, offset: int, limit: int
 ) -> Ranked:
-    """However many groups there are, few are read: an index has them in this order."""
+    """Reads only the groups of the page, because an index has them in this order."""
     totals = f"SELECT count(*), coalesce(sum(jobs), 0) FROM dead_counts{of.where}"  # noqa: S608
     [(count, jobs)] = await database.execute_fetchall(totals, of.values)
     page = f"{_ALL}{of.where} ORDER BY jobs DESC, service, type, cause LIMIT ? OFFSET ?"
@@ -80,13 +80,13 @@ def rank(groups: Sequence[Counted], offset: int, limit: int) -> Ranked:
     return Ranked(ordered[offset : offset + limit], len(groups), jobs)
 
 
-async def counted(database: aiosqlite.Connection, wanted: JobFilter) -> list[Counted]:
-    """By service, type, time and error, in no order."""
-    of = of_queue(wanted)
-    if wanted.since is None and wanted.until is None:
+async def counted(database: aiosqlite.Connection, job_filter: JobFilter) -> list[Counted]:
+    """The groups that match service, type, times and error, in no order."""
+    of = queue_conditions(job_filter)
+    if job_filter.since is None and job_filter.until is None:
         groups = await _groups(database, f"{_ALL}{of.where}", of.values)
     else:
-        parts = list(_changes(wanted))
+        parts = list(_changes(job_filter))
         changed = " UNION ALL ".join(part for each in parts for part in each.parts)
         query = (
             "SELECT service, type, cause, changed.jobs FROM (SELECT cause, sum(jobs) AS jobs "  # noqa: S608
@@ -95,39 +95,39 @@ async def counted(database: aiosqlite.Connection, wanted: JobFilter) -> list[Cou
         )
         values = chain.from_iterable(each.values for each in parts)
         groups = await _groups(database, query, (*values, *of.values))
-    if wanted.error is not None:
-        groups = await _with_error(database, wanted, ErrorSearch(wanted.error), groups)
+    if job_filter.error is not None:
+        groups = await _with_error(database, job_filter, ErrorSearch(job_filter.error), groups)
     return groups
 
 
-def window(wanted: JobFilter) -> Conditions:
-    """What narrows the jobs of one group."""
+def window(job_filter: JobFilter) -> Conditions:
+    """The conditions for the jobs of one group."""
     found = Conditions()
-    if wanted.since is not None:
-        found += Conditions(("j.updated_at >= ?",), (microseconds(wanted.since),))
-    if wanted.until is not None:
-        found += Conditions(("j.updated_at < ?",), (microseconds(wanted.until),))
-    if wanted.error is not None:
-        found += Conditions(("instr(j.error, ?) > 0",), (wanted.error.casefold(),))
+    if job_filter.since is not None:
+        found += Conditions(("j.updated_at >= ?",), (microseconds(job_filter.since),))
+    if job_filter.until is not None:
+        found += Conditions(("j.updated_at < ?",), (microseconds(job_filter.until),))
+    if job_filter.error is not None:
+        found += Conditions(("instr(j.error, ?) > 0",), (job_filter.error.casefold(),))
     return found
 
 
-def _changes(wanted: JobFilter) -> Iterator[Conditions]:
-    """Whole days, less what of the first came before, and with what of the next is still wanted."""
+def _changes(job_filter: JobFilter) -> Iterator[Conditions]:
+    """Whole days, less the part of the first before `since`, plus the part up to `until`."""
     days = Conditions(("minutes = ?",), (DEAD_SLOTS[0],))
-    if wanted.since is not None:
-        since = microseconds(wanted.since)
+    if job_filter.since is not None:
+        since = microseconds(job_filter.since)
         days += Conditions(("slot >= ?",), (_slot(since, DEAD_SLOTS[0]),))
         yield from _of_day(since, "-")
-    if wanted.until is not None:
-        until = microseconds(wanted.until)
+    if job_filter.until is not None:
+        until = microseconds(job_filter.until)
         days += Conditions(("slot < ?",), (_slot(until, DEAD_SLOTS[0]),))
         yield from _of_day(until, "")
     yield Conditions((_SLOTS.format(sign="") + days.where,), days.values)
 
 
 def _of_day(moment: int, sign: str) -> Iterator[Conditions]:
-    """From the beginning of its day up to a moment: by slots that get shorter, then by job."""
+    """From the beginning of a day up to a moment, in ever shorter slots, then job by job."""
     for longer, minutes in pairwise(DEAD_SLOTS):
         first, end = _slot(moment, longer) * (longer // minutes), _slot(moment, minutes)
         of = Conditions(("minutes = ?", "slot >= ?", "slot < ?"), (minutes, first, end))
@@ -142,10 +142,13 @@ def _slot(moment: int, minutes: int) -> int:
 
 
 async def _with_error(
-    database: aiosqlite.Connection, wanted: JobFilter, search: ErrorSearch, groups: list[Counted]
+    database: aiosqlite.Connection,
+    job_filter: JobFilter,
+    search: ErrorSearch,
+    groups: list[Counted],
 ) -> list[Counted]:
-    """Only where the patterns leave it open the texts are looked at."""
-    of = of_queue(wanted)
+    """Read the error texts only of groups whose patterns do not decide."""
+    of = queue_conditions(job_filter)
     found_in: defaultdict[int, set[Decision]] = defaultdict(set)
     for cause, values, error in await database.execute_fetchall(_ERRORS + of.where, of.values):
         pattern = None if error is None else pattern_of_example(error)
@@ -154,16 +157,16 @@ async def _with_error(
     unclear = [
         group for group in groups if found_in[group.cause] not in ({Decision.ALL}, {Decision.NONE})
     ]
-    return certain + await _looked_at(database, wanted, unclear)
+    return certain + await _count_matching(database, job_filter, unclear)
 
 
-async def _looked_at(
-    database: aiosqlite.Connection, wanted: JobFilter, groups: Sequence[Counted]
+async def _count_matching(
+    database: aiosqlite.Connection, job_filter: JobFilter, groups: Sequence[Counted]
 ) -> list[Counted]:
-    """The same groups by the texts of their errors: each once, or with a time, of each job."""
+    """Count by distinct error texts, or job by job if the filter has a time."""
     listed = orjson.dumps([group[:3] for group in groups]).decode()
-    of = window(wanted)
-    if wanted.since is None and wanted.until is None:
+    of = window(job_filter)
+    if job_filter.since is None and job_filter.until is None:
         query = _LISTED + _BY_TEXT
     else:
         query = _LISTED + _BY_JOB.format(window=" AND ".join(of.parts))

@@ -1,32 +1,38 @@
-"""Dead jobs by their queue and what killed them: how many, since when, and one to look at.
+"""Dead jobs, grouped by queue and cause: how many, since when, and one example.
 
-How each filter is answered:
+What each filter reads:
 
-- none, service, type: from `dead_counts`, in the order of the answer;
-- since, until: from `dead_change_counts` by whole slots, and an index for the rest of a slot;
-- error: from the same counts, for groups whose pattern tells that the text is in all of their
-  errors or in none (error_search.py); of the others each text is looked at (`error_counts`);
-- id prefix: from an index of the dead jobs, unless all of them have it;
-- key, payload: by a look at the jobs that have it.
+- none, service, type: `dead_counts`, in the order of the reply;
+- since, until: `dead_change_counts` for whole slots of time, and an index for the rest of a slot;
+- error: the same counts, for groups whose pattern shows that the text is in all of their errors or
+  in none (error_search.py); for the other groups, each error text (`error_counts`);
+- id prefix: an index of the dead jobs, unless all of them have the prefix;
+- key, application version, payload: the rows of the jobs that match.
 
-Each is exact. A question that takes too long is refused (QuestionTooLong).
+Each result is exact. A query that takes too long is refused (QueryTimeout).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from jobs_admin.api.views.dead_groups import DeadGroups, DeadGroupView
 from jobs_admin.projection.error_patterns import pattern_of
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.dead_counts import Counted, counted, rank, ranked_by_count, window
-from jobs_admin.reads.job_filter import Conditions, Route, by_age, id_range, narrowest, of_queue
+from jobs_admin.reads.job_filter import (
+    Conditions,
+    Route,
+    by_age,
+    id_range,
+    narrowest,
+    queue_conditions,
+)
 from jobs_admin.reads.readers import QUERY_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     import aiosqlite
 
@@ -43,49 +49,29 @@ _EXAMPLES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DeadGroup:
-    """`error` is None of jobs that say none; `example_id` is of the job that died last."""
-
-    service: str
-    type: str
-    error: str | None
-    jobs: int
-    oldest_at: datetime
-    newest_at: datetime
-    example_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class DeadGroups:
-    """`count` is of all groups, `jobs` of the jobs in all of them."""
-
-    groups: list[DeadGroup]
-    count: int
-    jobs: int
-
-
 async def dead_groups(
-    readers: Readers, wanted: JobFilter, *, offset: int, limit: int
+    readers: Readers, job_filter: JobFilter, *, offset: int, limit: int
 ) -> DeadGroups:
-    """The most frequent first. Raises QuestionTooLong."""
-    if wanted.is_impossible:
-        return DeadGroups([], 0, 0)
+    """The most frequent group first. Raises QueryTimeout."""
+    if job_filter.is_impossible:
+        return DeadGroups(entries=(), count=0, offset=offset, limit=limit, jobs=0)
     async with readers.snapshot(within=QUERY_TIMEOUT) as database:
-        if wanted.id_prefix and await _every_dead_job_has(database, wanted.id_prefix):
-            wanted = replace(wanted, id_prefix=None)
-        if wanted.key or wanted.payload or wanted.id_prefix:
-            changed = await _looked_at(database, wanted)
+        if job_filter.id_prefix and await _every_dead_job_has(database, job_filter.id_prefix):
+            job_filter = job_filter.model_copy(update={"id_prefix": None})
+        if job_filter.needs_rows:
+            changed = await _group_rows(database, job_filter)
             groups = rank([each.group for each in changed], offset, limit)
-            ends = _ends_at(wanted, groups.shown, changed)
-        elif wanted.error is not None or wanted.since or wanted.until:
-            groups = rank(await counted(database, wanted), offset, limit)
-            ends = _ends(wanted, groups.shown)
+            ends = _ends_at(job_filter, groups.shown, changed)
+        elif job_filter.error is not None or job_filter.since or job_filter.until:
+            groups = rank(await counted(database, job_filter), offset, limit)
+            ends = _ends(job_filter, groups.shown)
         else:
-            groups = await ranked_by_count(database, of_queue(wanted), offset, limit)
-            ends = _ends(wanted, groups.shown)
+            groups = await ranked_by_count(database, queue_conditions(job_filter), offset, limit)
+            ends = _ends(job_filter, groups.shown)
         shown = await _shown(database, groups.shown, ends)
-    return DeadGroups(shown, groups.count, groups.jobs)
+    return DeadGroups(
+        entries=tuple(shown), count=groups.count, offset=offset, limit=limit, jobs=groups.jobs
+    )
 
 
 async def _every_dead_job_has(database: aiosqlite.Connection, id_prefix: str) -> bool:
@@ -107,8 +93,8 @@ class _Changed(NamedTuple):
     last_at: int
 
 
-async def _looked_at(database: aiosqlite.Connection, wanted: JobFilter) -> list[_Changed]:
-    route, of = _route(wanted), of_queue(wanted)
+async def _group_rows(database: aiosqlite.Connection, job_filter: JobFilter) -> list[_Changed]:
+    route, of = _route(job_filter), queue_conditions(job_filter)
     query = (
         "SELECT service, type, cause, found.jobs, first_at, last_at FROM ("  # noqa: S608
         "SELECT j.cause, count(*) AS jobs, min(j.updated_at) AS first_at, "
@@ -119,17 +105,18 @@ async def _looked_at(database: aiosqlite.Connection, wanted: JobFilter) -> list[
     return [_Changed(Counted(*row[:4]), *row[4:]) for row in map(tuple, rows)]
 
 
-def _route(wanted: JobFilter) -> Route:
-    """By the ids of dead jobs, where the index has all that is asked for."""
-    if wanted.key or wanted.payload or wanted.error or not wanted.id_prefix:
-        return narrowest(wanted)
-    ids = Conditions(("j.state = 'dead'", "j.id >= ?", "j.id < ?"), id_range(wanted.id_prefix))
-    return Route("jobs_projection AS j INDEXED BY dead_by_id", ids + window(wanted))
+def _route(job_filter: JobFilter) -> Route:
+    """Use the index of the ids of dead jobs if it has every field of the filter."""
+    others = (job_filter.key, job_filter.payload, job_filter.error, job_filter.app_version)
+    if any(others) or not job_filter.id_prefix:
+        return narrowest(job_filter)
+    ids = Conditions(("j.state = 'dead'", "j.id >= ?", "j.id < ?"), id_range(job_filter.id_prefix))
+    return Route("jobs_projection AS j INDEXED BY dead_by_id", ids + window(job_filter))
 
 
-def _ends(wanted: JobFilter, groups: Sequence[Counted]) -> Conditions:
-    """A query for when the job of each group died that changed first, and for the last one."""
-    of = window(wanted)
+def _ends(job_filter: JobFilter, groups: Sequence[Counted]) -> Conditions:
+    """A query that returns, for each group, when its first changed job died, and its last job."""
+    of = window(job_filter)
     narrowed = "".join(f" AND {part}" for part in of.parts)
     query = (
         f"WITH shown (of_cause) AS (VALUES {_marks('(?)', groups)}) SELECT of_cause, "  # noqa: S608
@@ -141,11 +128,11 @@ def _ends(wanted: JobFilter, groups: Sequence[Counted]) -> Conditions:
 
 
 def _ends_at(
-    wanted: JobFilter, groups: Sequence[Counted], changed: Sequence[_Changed]
+    job_filter: JobFilter, groups: Sequence[Counted], changed: Sequence[_Changed]
 ) -> Conditions:
-    """The same where the times are known already."""
+    """Like `_ends`, for groups whose first and last times of change are known."""
     times = {each.group.cause: (each.first_at, each.last_at) for each in changed}
-    of = by_age(wanted).conditions
+    of = by_age(job_filter).conditions
     narrowed = "".join(f" AND {part}" for part in of.parts)
     query = (
         f"WITH shown (of_cause, first_at, last_at) AS (VALUES {_marks('(?, ?, ?)', groups)}) "  # noqa: S608
@@ -163,8 +150,8 @@ def _marks(mark: str, groups: Sequence[Counted]) -> str:
 
 async def _shown(
     database: aiosqlite.Connection, groups: Sequence[Counted], ends: Conditions
-) -> list[DeadGroup]:
-    """Texts are folded to one case in the counts; the example has its error as it was."""
+) -> list[DeadGroupView]:
+    """The counts have case-folded errors, so the text shown is the original error of an example."""
     if not groups:
         return []
     [query] = ends.parts
@@ -182,13 +169,13 @@ async def _shown(
 
 def _dead_group(
     group: Counted, oldest: int, example_id: str, died_at: int, error: str | None
-) -> DeadGroup:
-    return DeadGroup(
-        group.service,
-        group.type,
-        None if error is None else pattern_of(error),
-        group.jobs,
-        moment_of(oldest),
-        moment_of(died_at),
-        example_id,
+) -> DeadGroupView:
+    return DeadGroupView(
+        service=group.service,
+        type=group.type,
+        error=None if error is None else pattern_of(error),
+        jobs=group.jobs,
+        oldest_at=moment_of(oldest),
+        newest_at=moment_of(died_at),
+        example_id=example_id,
     )

@@ -1,8 +1,8 @@
-"""Which errors have a text in them, as far as their pattern tells it.
+"""Decides from the pattern of errors whether a text is in all of them or in none.
 
 An error is its pattern with values instead of `*`. A text that is in the pattern is in each of its
-errors. A text is in none of them if it fits nowhere, even if values were any that have the
-characters which theirs are known to have. Else the errors themselves have to be looked at.
+errors. A text is in none of them if no value with the characters that are known to occur could make
+it fit. Otherwise the errors themselves have to be searched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Decision(Enum):
 
 
 class ErrorSearch:
-    """For a text in any case."""
+    """Searches for a text, ignoring case."""
 
     def __init__(self, text: str) -> None:
         self.text: Final = text.casefold()
@@ -39,7 +39,7 @@ class ErrorSearch:
         }
 
     def found_in(self, pattern: str | None, values: Values) -> Decision:
-        """`pattern` and `values` are of errors that are case folded; None: there is no error."""
+        """`pattern` and `values` describe case-folded errors. `pattern` is None for no error."""
         if pattern is None:
             return Decision.NONE
         if self.text in pattern and "*" not in self.text:
@@ -55,7 +55,7 @@ class ErrorSearch:
 
 @lru_cache(maxsize=10_000)
 def pattern_of_example(error: str) -> str:
-    """Of an error that stands for its pattern: the same ones are asked for again and again."""
+    """Cached, because the same examples of patterns are searched repeatedly."""
     return pattern_of(error)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from jobs_admin.api.views.base import Page
+from jobs_admin.api.views.services import IgnoredView
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
 
-_NAMES: Final = ("seq", "service", "type", "id", "kind", "subject", "reason", "size")
 _EVENTS: Final = (
     "FROM ignored_events WHERE (?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
 )
@@ -24,30 +24,28 @@ _MESSAGES: Final = (
     f"AND (?2 IS NULL OR {_FROM_TYPE} GLOB ?2 || '.*')"
 )
 _PAGE: Final = (
-    f"SELECT sequence, service, type, id, kind, NULL, reason, NULL {_EVENTS} "
-    f"UNION ALL SELECT sequence, NULL, NULL, NULL, NULL, subject, reason, size {_MESSAGES} "
+    f"SELECT sequence, reason, service, type, id, kind, NULL, NULL {_EVENTS} "
+    f"UNION ALL SELECT sequence, reason, NULL, NULL, NULL, NULL, subject, size {_MESSAGES} "
     "ORDER BY 1 DESC LIMIT ?3 OFFSET ?4"
 )
 _COUNT: Final = f"SELECT (SELECT count(*) {_EVENTS}) + (SELECT count(*) {_MESSAGES})"
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredPage:
-    entries: list[dict[str, Any]]
-    count: int
-
-
 async def page(
     readers: Readers, *, service: str | None, job_type: str | None, offset: int, limit: int
-) -> IgnoredPage:
-    """A page, newest first; entries have only the fields that are set."""
+) -> Page[IgnoredView]:
+    """A page, newest first."""
     of = (service, job_type)
     async with readers.snapshot() as database:
         rows = await database.execute_fetchall(_PAGE, (*of, limit, offset))
         [(count,)] = await database.execute_fetchall(_COUNT, of)
-    entries = [dict(zip(_NAMES, row, strict=True)) for row in rows]
-    return IgnoredPage([_without_none(entry) for entry in entries], int(count))
+    entries = [_fields(*row) for row in rows]
+    return Page[IgnoredView].of(entries, count=count, offset=offset, limit=limit)
 
 
-def _without_none(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if value is not None}
+def _fields(seq: int, reason: str, *optional: Any) -> dict[str, Any]:
+    service, job_type, job_id, kind, subject, size = optional
+    if subject is not None:
+        return {"seq": seq, "reason": reason, "subject": subject, "size": size}
+    job = {"service": service, "type": job_type, "id": job_id}
+    return {"seq": seq, "reason": reason, **job, "kind": kind}

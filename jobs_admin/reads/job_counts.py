@@ -1,13 +1,12 @@
-"""How many jobs there are: from what is counted as jobs move, as far as that goes."""
+"""How many jobs match a filter: from the counters of the projection where they suffice."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.projection.counters import SLOT
 from jobs_admin.projection.rows import microseconds, moment_of
-from jobs_admin.reads.job_filter import Conditions, counts, narrowest, status
+from jobs_admin.reads.job_filter import Conditions, count_table, narrowest, shared_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 # A service and a type, or all of them.
 OF_ONE: Final = "(?1 IS NULL OR service = ?1) AND (?2 IS NULL OR type = ?2)"
-# Since when the longest waiting job of each type has waited: one look into an index a type.
+# Since when the job of each type has waited that waits longest: one index lookup per type.
 OLDEST_PENDING: Final = (
     "SELECT service, type, (SELECT min(updated_at) FROM jobs_projection AS job "  # noqa: S608
     "WHERE job.state = 'pending' AND job.service = counts.service AND job.type = counts.type) "
@@ -28,29 +27,31 @@ OLDEST_PENDING: Final = (
 )
 
 
-async def count(database: aiosqlite.Connection, wanted: JobFilter) -> int:
-    if wanted.is_impossible:
+async def count(database: aiosqlite.Connection, job_filter: JobFilter) -> int:
+    if job_filter.is_impossible:
         return 0
-    if wanted.is_counted:
-        return await _sum(database, counts(wanted), status(wanted))
-    if wanted.is_counted_by_change:
-        return await _changed(database, wanted)
-    return await _looked_at(database, wanted)
+    if job_filter.is_counted:
+        return await _sum(database, count_table(job_filter), shared_conditions(job_filter))
+    if job_filter.is_counted_by_change:
+        return await _changed(database, job_filter)
+    return await _count_rows(database, job_filter)
 
 
-async def _changed(database: aiosqlite.Connection, wanted: JobFilter) -> int:
-    """Whole slots of time, less what came before in the first, and what comes in the last."""
-    since, until = wanted.since, wanted.until
+async def _changed(database: aiosqlite.Connection, job_filter: JobFilter) -> int:
+    """Count whole slots, subtract the part of the first before `since`, add that up to `until`."""
+    since, until = job_filter.since, job_filter.until
     found, slots = 0, Conditions()
     if since is not None:
         slots += Conditions(("slot >= ?",), (slot_of(since),))
-        found -= await _looked_at(
-            database, replace(wanted, since=begin_of_slot(since), until=since)
+        found -= await _count_rows(
+            database, job_filter.model_copy(update={"since": begin_of_slot(since), "until": since})
         )
     if until is not None:
         slots += Conditions(("slot < ?",), (slot_of(until),))
-        found += await _looked_at(database, replace(wanted, since=begin_of_slot(until)))
-    return found + await _sum(database, "change_counts", slots + status(wanted))
+        found += await _count_rows(
+            database, job_filter.model_copy(update={"since": begin_of_slot(until)})
+        )
+    return found + await _sum(database, "change_counts", slots + shared_conditions(job_filter))
 
 
 def slot_of(moment: datetime) -> int:
@@ -58,12 +59,12 @@ def slot_of(moment: datetime) -> int:
 
 
 def begin_of_slot(moment: datetime) -> datetime:
-    """Of the slot that it is in."""
+    """When the slot of this moment begins."""
     return moment_of(slot_of(moment) * SLOT)
 
 
-async def _looked_at(database: aiosqlite.Connection, wanted: JobFilter) -> int:
-    route = narrowest(wanted)
+async def _count_rows(database: aiosqlite.Connection, job_filter: JobFilter) -> int:
+    route = narrowest(job_filter)
     query = f"SELECT count(*) FROM {route.source}{route.conditions.where}"  # noqa: S608
     return await _number(database, query, route.conditions.values)
 

@@ -1,6 +1,6 @@
-"""What jobs are narrowed by, and which index leads to them.
+"""The SQL conditions of a job filter, and the index that finds the jobs.
 
-SQLite is told which one: it has no statistics of a file that is filled as the log grows.
+The queries name the index, because SQLite has no statistics of a file that grows with the log.
 """
 
 from __future__ import annotations
@@ -43,78 +43,87 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A way to the jobs that a filter wants: a FROM, in which jobs are `j`, and a WHERE."""
+    """A way to the jobs that match a filter: a FROM, in which jobs are `j`, and a WHERE."""
 
     source: str
     conditions: Conditions
 
 
-def status(wanted: JobFilter) -> Conditions:
-    """Of a job, or of a count of jobs."""
-    found = of_queue(wanted)
-    if wanted.states is not None:
-        found += _one_of(wanted.states)
-    if wanted.error is not None:
-        folded = wanted.error.casefold()
+def shared_conditions(job_filter: JobFilter) -> Conditions:
+    """Conditions on the columns that the jobs and their counts have in common."""
+    found = queue_conditions(job_filter)
+    if job_filter.state is not None:
+        found += _one_of(job_filter.state)
+    if job_filter.error is not None:
+        folded = job_filter.error.casefold()
         found += Conditions(("error IS NOT NULL AND instr(error, ?) > 0",), (folded,))
     return found
 
 
-def of_queue(wanted: JobFilter) -> Conditions:
-    """The part about service and type."""
+def queue_conditions(job_filter: JobFilter) -> Conditions:
+    """Conditions on service and type."""
     found = Conditions()
-    if wanted.service is not None:
-        found += Conditions(("service = ?",), (wanted.service,))
-    if wanted.type is not None:
-        found += Conditions(("type = ?",), (wanted.type,))
+    if job_filter.service is not None:
+        found += Conditions(("service = ?",), (job_filter.service,))
+    if job_filter.type is not None:
+        found += Conditions(("type = ?",), (job_filter.type,))
     return found
 
 
-def counts(wanted: JobFilter) -> str:
-    """The table with the numbers of jobs by what standing() is about."""
-    return "job_counts" if wanted.error is None else "error_counts"
+def count_table(job_filter: JobFilter) -> str:
+    """The table that counts jobs by the columns of shared_conditions()."""
+    return "job_counts" if job_filter.error is None else "error_counts"
 
 
-def by_age(wanted: JobFilter) -> Route:
-    """Newest first, past all that is not wanted: for filters that most jobs pass."""
-    conditions = status(wanted) + _rest(wanted)
-    if wanted.until is not None:
+def by_age(job_filter: JobFilter) -> Route:
+    """Newest first, past all that do not match: for filters that most jobs pass."""
+    conditions = shared_conditions(job_filter) + _rest(job_filter)
+    if job_filter.until is not None:
         # Goes without saying, and leads past those that are too new.
-        conditions += Conditions(("created_at < ?",), (microseconds(wanted.until),))
+        conditions += Conditions(("created_at < ?",), (microseconds(job_filter.until),))
     return Route("jobs_projection AS j INDEXED BY jobs_by_age", conditions)
 
 
-def narrowest(wanted: JobFilter) -> Route:
+def narrowest(job_filter: JobFilter) -> Route:
     """By what leaves the fewest jobs, in no order."""
-    conditions = status(wanted) + _rest(wanted)
-    if wanted.key is not None:
+    conditions = shared_conditions(job_filter) + _rest(job_filter)
+    if job_filter.key is not None:
         return Route("jobs_projection AS j INDEXED BY jobs_by_key", conditions)
-    if wanted.payload:
-        return _by_payload(wanted, conditions)
-    prefix = wanted.id_prefix
+    if job_filter.payload:
+        return _by_payload(job_filter, conditions)
+    prefix = job_filter.id_prefix
     if prefix is not None and len(prefix) >= _NARROW_PREFIX:
         return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
-    if wanted.error is not None:
-        return _by_error(wanted, conditions)
-    if wanted.since is not None or wanted.until is not None:
-        # The index begins with the state: all of them, where none is named.
-        if wanted.states is None:
-            conditions += _one_of(tuple(JobState))
-        return Route("jobs_projection AS j INDEXED BY jobs_by_change", conditions)
+    if job_filter.error is not None:
+        return _by_error(job_filter, conditions)
+    if job_filter.app_version is not None:
+        return Route(
+            "jobs_projection AS j INDEXED BY jobs_by_app_version",
+            conditions + _any_state(job_filter),
+        )
+    if job_filter.since is not None or job_filter.until is not None:
+        return Route(
+            "jobs_projection AS j INDEXED BY jobs_by_change", conditions + _any_state(job_filter)
+        )
     return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
 
 
-def _by_error(wanted: JobFilter, conditions: Conditions) -> Route:
+def _any_state(job_filter: JobFilter) -> Conditions:
+    """All states, if the filter has none, for an index in which the state precedes the time."""
+    return _one_of(tuple(JobState)) if job_filter.state is None else Conditions()
+
+
+def _by_error(job_filter: JobFilter, conditions: Conditions) -> Route:
     """By each of the texts that match, of which there are fewer than jobs."""
-    of = status(wanted)
+    of = shared_conditions(job_filter)
     texts = f"error IN (SELECT error FROM error_counts{of.where})"  # noqa: S608 - only marks
     source = "jobs_projection AS j INDEXED BY jobs_by_error"
     return Route(source, Conditions((texts,), of.values) + conditions)
 
 
-def _by_payload(wanted: JobFilter, conditions: Conditions) -> Route:
+def _by_payload(job_filter: JobFilter, conditions: Conditions) -> Route:
     """By the jobs that have the first of the values; the others are conditions."""
-    (path, value), *_ = (wanted.payload or {}).items()
+    (path, value), *_ = (job_filter.payload or {}).items()
     first = Conditions((_OF_VALUE,), _hashes(path, value))
     return Route("jobs_projection AS j NOT INDEXED", first + conditions)
 
@@ -129,24 +138,26 @@ def _hashes(path: str, value: Scalar) -> tuple[int, int]:
     return value_hash(path, value), value_hash(path, text)
 
 
-def _rest(wanted: JobFilter) -> Conditions:
+def _rest(job_filter: JobFilter) -> Conditions:
     found = Conditions()
-    for part, *values in _parts(wanted):
+    for part, *values in _parts(job_filter):
         found += Conditions((part,), tuple(values))
-    for path, value in (wanted.payload or {}).items():
+    for path, value in (job_filter.payload or {}).items():
         found += Conditions((_HAS_VALUE,), _hashes(path, value))
     return found
 
 
-def _parts(wanted: JobFilter) -> Iterator[tuple[Any, ...]]:
-    if wanted.since is not None:
-        yield "updated_at >= ?", microseconds(wanted.since)
-    if wanted.until is not None:
-        yield "updated_at < ?", microseconds(wanted.until)
-    if wanted.key is not None:
-        yield "key = ?", wanted.key
-    if wanted.id_prefix is not None:
-        yield "id >= ? AND id < ?", *id_range(wanted.id_prefix)
+def _parts(job_filter: JobFilter) -> Iterator[tuple[Any, ...]]:
+    if job_filter.since is not None:
+        yield "updated_at >= ?", microseconds(job_filter.since)
+    if job_filter.until is not None:
+        yield "updated_at < ?", microseconds(job_filter.until)
+    if job_filter.key is not None:
+        yield "key = ?", job_filter.key
+    if job_filter.app_version is not None:
+        yield "app_version = ?", job_filter.app_version
+    if job_filter.id_prefix is not None:
+        yield "id >= ? AND id < ?", *id_range(job_filter.id_prefix)
 
 
 def _one_of(states: Sequence[JobState]) -> Conditions:

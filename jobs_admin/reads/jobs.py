@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.api.job_filter import JobFilter
-from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.projection.rows import microseconds, moment_of
 from jobs_admin.reads.job_counts import count
 from jobs_admin.reads.job_filter import (
     Conditions,
     Route,
     by_age,
-    counts,
+    count_table,
     narrowest,
-    status,
+    shared_conditions,
 )
 from jobs_admin.reads.readers import QUERY_TIMEOUT
 
@@ -38,7 +38,7 @@ __all__ = [
     "page",
 ]
 
-_MOST_STREAMS: Final = 200
+_MAX_STREAMS: Final = 200
 # Errors cluster in time, so a scan by age may visit many jobs before the first match.
 _ERRORS_CLUSTER: Final = 10
 # How many documents are in memory at a time; one may have a megabyte.
@@ -49,7 +49,7 @@ _NEWEST_FIRST: Final = "ORDER BY j.created_at DESC, j.job DESC"
 
 @dataclass(frozen=True, slots=True)
 class FoundJobs:
-    """`documents` are JSON, and `places` are theirs. `is_last`: no older jobs match.
+    """`documents` are JSON, and `cursors` are theirs. `is_last`: no older jobs match.
 
     There are at most as many documents as fit into a reply, and at least one if any job matches.
     """
@@ -58,7 +58,7 @@ class FoundJobs:
     count: int
     offset: int
     limit: int
-    places: list[JobPlace]
+    cursors: list[JobCursor]
     is_last: bool
 
 
@@ -110,40 +110,40 @@ async def lines(readers: Readers, number: int) -> list[dict[str, Any]]:
 
 async def page(
     readers: Readers,
-    wanted: JobFilter,
+    job_filter: JobFilter,
     *,
     offset: int,
     limit: int,
-    before: JobPlace | None = None,
-    room: float = inf,
+    before: JobCursor | None = None,
+    max_bytes: float = inf,
 ) -> FoundJobs:
     """Newest first, by creation, so that a job does not move between pages.
 
-    `before` leaves out that place and all newer ones; the count is of all jobs in any case. Once
-    the documents have `room` bytes, no more are read. Raises QuestionTooLong.
+    `before` leaves out the job at that cursor and all newer ones; the count is of all jobs in any
+    case. Once the documents have `max_bytes`, no more are read. Raises QueryTimeout.
     """
-    if wanted.is_impossible:
+    if job_filter.is_impossible:
         return FoundJobs([], 0, offset, limit, [], is_last=True)
     async with readers.snapshot(within=QUERY_TIMEOUT) as database:
-        found = await count(database, wanted)
+        found = await count(database, job_filter)
         rows: list[Any] = []
         if found > offset:
             query, values = await page_query(
-                database, wanted, found=found, reach=offset + limit, before=before
+                database, job_filter, found=found, reach=offset + limit, before=before
             )
             rows = list(await database.execute_fetchall(query, (*values, limit + 1, offset)))
-        documents = await _documents(database, [number for number, _ in rows[:limit]], room)
-    places = [
-        JobPlace(created_at=moment_of(created), first_seq=number)
+        documents = await _documents(database, [number for number, _ in rows[:limit]], max_bytes)
+    cursors = [
+        JobCursor(created_at=moment_of(created), first_seq=number)
         for number, created in rows[: len(documents)]
     ]
-    return FoundJobs(documents, found, offset, limit, places, is_last=len(rows) == len(documents))
+    return FoundJobs(documents, found, offset, limit, cursors, is_last=len(rows) == len(documents))
 
 
 async def _documents(
-    database: aiosqlite.Connection, numbers: Sequence[int], room: float
+    database: aiosqlite.Connection, numbers: Sequence[int], max_bytes: float
 ) -> list[bytes]:
-    """In the same order, up to the one that fills the room."""
+    """Returns the documents in the same order, up to the one that exceeds `max_bytes`."""
     documents: list[bytes] = []
     for start in range(0, len(numbers), _DOCUMENTS_AT_ONCE):
         some = numbers[start : start + _DOCUMENTS_AT_ONCE]
@@ -153,8 +153,8 @@ async def _documents(
         found: dict[int, str] = {row[0]: row[1] for row in rows}
         for number in some:
             documents.append(_with_number(number, found.pop(number)))
-            room -= len(documents[-1])
-            if room < 0:
+            max_bytes -= len(documents[-1])
+            if max_bytes < 0:
                 return documents
     return documents
 
@@ -165,22 +165,22 @@ def _with_number(number: int, document: str) -> bytes:
 
 async def page_query(
     database: aiosqlite.Connection,
-    wanted: JobFilter,
+    job_filter: JobFilter,
     *,
     found: int,
     reach: int,
-    before: JobPlace | None = None,
+    before: JobCursor | None = None,
 ) -> tuple[str, Sequence[Any]]:
-    """The query of a page that ends at `reach`; its limit and offset are still to be given."""
+    """The query of a page that ends at `reach`. The caller adds the values of limit and offset."""
     older = _older(before)
-    streams = await _streams(database, wanted) if wanted.is_counted else None
+    streams = await _streams(database, job_filter) if job_filter.is_counted else None
     if streams is not None:
         return _of_streams([Route(s.source, s.conditions + older) for s in streams])
     everything = await count(database, JobFilter())
-    # In order of age every match costs as many looks as there are jobs for each; else all matches
-    # are looked up and sorted.
-    looks = reach * everything * (_ERRORS_CLUSTER if wanted.error is not None else 1)
-    route = by_age(wanted) if found * found > looks else narrowest(wanted)
+    # Reading in order of age passes everything/found jobs for each match; the other way reads all
+    # matches and sorts them.
+    cost = reach * everything * (_ERRORS_CLUSTER if job_filter.error is not None else 1)
+    route = by_age(job_filter) if found * found > cost else narrowest(job_filter)
     of = route.conditions + older
     query = (
         f"SELECT j.job, j.created_at FROM {route.source}{of.where} "  # noqa: S608
@@ -189,8 +189,8 @@ async def page_query(
     return query, of.values
 
 
-def _older(before: JobPlace | None) -> Conditions:
-    """The first part is what an index in order of age is entered by."""
+def _older(before: JobCursor | None) -> Conditions:
+    """The first condition lets SQLite use an index in order of age."""
     if before is None:
         return Conditions()
     created = microseconds(before.created_at)
@@ -198,32 +198,32 @@ def _older(before: JobPlace | None) -> Conditions:
     return Conditions((part,), (created, created, before.first_seq))
 
 
-async def _streams(database: aiosqlite.Connection, wanted: JobFilter) -> list[Route] | None:
-    """The parts of the log's jobs that an index has in order of age, and that are all wanted.
+async def _streams(database: aiosqlite.Connection, job_filter: JobFilter) -> list[Route] | None:
+    """The parts of the log's jobs that an index has in order of age, whose jobs all match.
 
-    None where there are too many of them.
+    Returns None if there are too many of them.
     """
-    if wanted.service is None and wanted.type is None and wanted.error is None:
-        if wanted.states is None:
+    if job_filter.service is None and job_filter.type is None and job_filter.error is None:
+        if job_filter.state is None:
             return [Route(_JOBS, Conditions())]
         return [
             Route(_JOBS, Conditions(("state = ?",), (state.value,)))
-            for state in dict.fromkeys(wanted.states)
+            for state in dict.fromkeys(job_filter.state)
         ]
-    of, one = status(wanted), ["service", "type", "state"]
+    of, one = shared_conditions(job_filter), ["service", "type", "state"]
     source = _JOBS
-    if wanted.error is not None:
+    if job_filter.error is not None:
         one, source = [*one, "error"], f"{_JOBS} INDEXED BY jobs_by_error"
-    query = f"SELECT {', '.join(one)} FROM {counts(wanted)}{of.where} LIMIT ?"  # noqa: S608
-    rows = list(await database.execute_fetchall(query, (*of.values, _MOST_STREAMS + 1)))
-    if len(rows) > _MOST_STREAMS:
-        return None if wanted.error is not None else [Route(_JOBS, of)]
+    query = f"SELECT {', '.join(one)} FROM {count_table(job_filter)}{of.where} LIMIT ?"  # noqa: S608
+    rows = list(await database.execute_fetchall(query, (*of.values, _MAX_STREAMS + 1)))
+    if len(rows) > _MAX_STREAMS:
+        return None if job_filter.error is not None else [Route(_JOBS, of)]
     parts = tuple(f"{name} = ?" for name in one)
     return [Route(source, Conditions(parts, tuple(row))) for row in rows]
 
 
 def _of_streams(streams: list[Route]) -> tuple[str, list[Any]]:
-    """All of them, merged: however many jobs each has, only those up to the page are looked at."""
+    """Merge the streams. SQLite reads only the jobs up to the end of the page from each."""
     merged = " UNION ALL ".join(
         f"SELECT j.job AS job, j.created_at AS created FROM {of.source}{of.conditions.where}"  # noqa: S608
         for of in streams

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.job_filter import JobFilter
-from jobs_admin.reads.job_filter import Conditions, status
+from jobs_admin.api.views.base import Page
+from jobs_admin.api.views.keys import BusyKeyView
+from jobs_admin.reads.job_filter import Conditions, shared_conditions
 
 if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
@@ -15,24 +16,6 @@ if TYPE_CHECKING:
 # For a key with a million jobs, the newest ones are enough.
 _NEWEST: Final = 1_000
 _OF_KEY: Final = "FROM jobs_projection WHERE key = ? AND service = ? AND type = ?"
-
-
-@dataclass(frozen=True, slots=True)
-class BusyKey:
-    """A key with live jobs: `active` of them are running, `waiting` are not."""
-
-    service: str
-    type: str
-    key: str
-    key_hash: str
-    active: int
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True)
-class BusyKeys:
-    keys: list[BusyKey]
-    count: int
 
 
 async def hashes(readers: Readers, service: str, job_type: str, key: str) -> list[str]:
@@ -79,11 +62,22 @@ async def busy(
     job_type: str | None = None,
     offset: int,
     limit: int,
-) -> BusyKeys:
+) -> Page[BusyKeyView]:
     """Keys with live jobs, those with the most of them first."""
-    of = status(JobFilter(service=service, type=job_type))
+    of = shared_conditions(JobFilter(service=service, type=job_type))
     async with readers.snapshot() as database:
         rows = await database.execute_fetchall(busy_query(of), (*of.values, limit, offset))
         count = f"SELECT count(*) FROM key_counts{of.where}"  # noqa: S608 - only marks
         [(keys,)] = await database.execute_fetchall(count, of.values)
-    return BusyKeys([BusyKey(*row) for row in rows], int(keys))
+    entries = [
+        {
+            "service": of_service,
+            "type": of_type,
+            "key": key,
+            "key_hash": key_hash,
+            "active": active,
+            "waiting": waiting,
+        }
+        for of_service, of_type, key, key_hash, active, waiting in rows
+    ]
+    return Page[BusyKeyView].of(entries, count=keys, offset=offset, limit=limit)

@@ -185,7 +185,9 @@ async def _time_limit(database: aiosqlite.Connection, seconds: float) -> AsyncIt
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
-    database = await aiosqlite.connect(read_only(path), uri=True, iter_chunk_size=_CHUNK_ROWS)
+    database = await _opened(
+        aiosqlite.connect(read_only(path), uri=True, iter_chunk_size=_CHUNK_ROWS)
+    )
     try:
         await database.execute("PRAGMA query_only = ON")
         await database.execute("PRAGMA busy_timeout = 5000")
@@ -200,6 +202,21 @@ async def _connect(path: Path) -> aiosqlite.Connection:
         await database.close()
         raise
     return database
+
+
+async def _opened(connection: aiosqlite.Connection) -> aiosqlite.Connection:
+    """Open the connection. A cancelled caller waits for its thread, and closes it.
+
+    aiosqlite would leave the thread behind, and it fails when it outlives the event loop.
+    """
+    opening = asyncio.ensure_future(connection)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.wait([opening])
+        if opening.exception() is None:
+            await connection.close()
+        raise
 
 
 async def _close(reader: _Reader | None) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from jobs_admin.api.views.base import Page
+from jobs_admin.api.views.services import ServiceView, TypeView, WorkerView
 from jobs_admin.projection.rows import microseconds, moment_of
 from jobs_admin.reads.job_counts import OLDEST_PENDING
 from trellis_jobs.model.states import JobState
@@ -24,13 +26,17 @@ _WORKERS: Final = (
     "clock_offset_ms FROM worker_presence_projection WHERE seen_at >= ? "
     "ORDER BY service, type, instance"
 )
-# The optional fields of a heartbeat, in the order of the query.
-_OPTIONAL_FIELDS: Final = (
+# The fields of a worker, in the order of the query.
+_WORKER_FIELDS: Final = (
+    "service",
+    "job_type",
+    "instance_id",
+    "timestamp",
     "concurrency",
     "version",
-    "loopBlockedMs",
-    "contractDigest",
-    "clockOffsetMs",
+    "loop_blocked_ms",
+    "contract_digest",
+    "clock_offset_ms",
 )
 # Queues whose live workers do not all have the same contract.
 _CONTRACTS: Final = (
@@ -45,7 +51,7 @@ _COUNTS: Final = "SELECT service, type, state, jobs FROM job_counts ORDER BY ser
 
 
 @dataclass(slots=True)
-class TypeView:
+class TypeCounts:
     pending: int = 0
     retry: int = 0
     active: int = 0
@@ -59,25 +65,17 @@ class TypeView:
 
 
 @dataclass(slots=True)
-class ServiceView:
-    types: dict[str, TypeView] = field(default_factory=dict)
-    workers: list[dict[str, Any]] = field(default_factory=list)
+class FoundService:
+    types: dict[str, TypeCounts] = field(default_factory=dict)
+    workers: list[WorkerView] = field(default_factory=list)
 
-    def type_of(self, name: str) -> TypeView:
-        return self.types.setdefault(name, TypeView())
-
-
-@dataclass(frozen=True, slots=True)
-class ServicePage:
-    """`count` is the number of all services, `entries` are those of the page, as JSON."""
-
-    entries: list[dict[str, Any]]
-    count: int
+    def type_of(self, name: str) -> TypeCounts:
+        return self.types.setdefault(name, TypeCounts())
 
 
-async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> ServicePage:
+async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> Page[ServiceView]:
     """A page by name. `now` is the server's time; a worker not seen for FRESH counts as gone."""
-    services: dict[str, ServiceView] = {}
+    services: dict[str, FoundService] = {}
     async with readers.snapshot() as database:
         fresh = microseconds(now - FRESH)
         _add_workers(services, await database.execute_fetchall(_WORKERS, (fresh,)))
@@ -88,8 +86,8 @@ async def page(readers: Readers, *, now: datetime, offset: int, limit: int) -> S
             if oldest is not None:
                 services[service].type_of(job_type).oldest_pending_at = moment_of(oldest)
     names = sorted(services)
-    shown = [_service_json(name, services[name]) for name in names[offset : offset + limit]]
-    return ServicePage(shown, len(names))
+    shown = [_service_view(name, services[name]) for name in names[offset : offset + limit]]
+    return Page[ServiceView].of(shown, count=len(names), offset=offset, limit=limit)
 
 
 async def contract_conflicts(readers: Readers, *, now: datetime) -> list[str]:
@@ -107,23 +105,18 @@ async def contract_conflicts(readers: Readers, *, now: datetime) -> list[str]:
     ]
 
 
-def _add_workers(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
-    for service, job_type, instance, seen_at, *optional in rows:
-        view = services.setdefault(service, ServiceView())
-        view.type_of(job_type).live_workers += 1
-        worker = {
-            "service": service,
-            "jobType": job_type,
-            "instanceId": instance,
-            "timestamp": moment_of(seen_at),
-        }
-        named = zip(_OPTIONAL_FIELDS, optional, strict=True)
-        view.workers.append(worker | {name: value for name, value in named if value is not None})
+def _add_workers(services: dict[str, FoundService], rows: Iterable[Any]) -> None:
+    for row in rows:
+        fields = dict(zip(_WORKER_FIELDS, row, strict=True))
+        worker = WorkerView(**{**fields, "timestamp": moment_of(fields["timestamp"])})
+        found = services.setdefault(worker.service, FoundService())
+        found.type_of(worker.job_type).live_workers += 1
+        found.workers.append(worker)
 
 
-def _add_counts(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
+def _add_counts(services: dict[str, FoundService], rows: Iterable[Any]) -> None:
     for service, job_type, state, jobs in rows:
-        of_type = services.setdefault(service, ServiceView()).type_of(job_type)
+        of_type = services.setdefault(service, FoundService()).type_of(job_type)
         match state:
             case JobState.PENDING:
                 of_type.pending = jobs
@@ -133,25 +126,22 @@ def _add_counts(services: dict[str, ServiceView], rows: Iterable[Any]) -> None:
                 of_type.active = jobs
 
 
-def _service_json(name: str, view: ServiceView) -> dict[str, Any]:
-    unattended = any(of_type.is_unattended for of_type in view.types.values())
-    return {
-        "name": name,
-        "healthy": not unattended,
-        "workers": view.workers,
-        "types": [_type_json(of, view.types[of]) for of in sorted(view.types)],
-    }
+def _service_view(name: str, found: FoundService) -> ServiceView:
+    return ServiceView(
+        name=name,
+        healthy=not any(of_type.is_unattended for of_type in found.types.values()),
+        workers=tuple(found.workers),
+        types=tuple(_type_view(of, found.types[of]) for of in sorted(found.types)),
+    )
 
 
-def _type_json(name: str, view: TypeView) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "type": name,
-        "pending": view.pending,
-        "retry": view.retry,
-        "active": view.active,
-        "liveWorkers": view.live_workers,
-        "unattended": view.is_unattended,
-    }
-    if view.oldest_pending_at is not None:
-        body["oldestPendingAt"] = view.oldest_pending_at
-    return body
+def _type_view(name: str, counts: TypeCounts) -> TypeView:
+    return TypeView(
+        type=name,
+        pending=counts.pending,
+        retry=counts.retry,
+        active=counts.active,
+        live_workers=counts.live_workers,
+        unattended=counts.is_unattended,
+        oldest_pending_at=counts.oldest_pending_at,
+    )

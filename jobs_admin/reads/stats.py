@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from jobs_admin.api.views.services import StatsView, TypeStats
 from jobs_admin.projection.rows import MINUTES_AN_HOUR, minute, moment_of
 from jobs_admin.reads.job_counts import OF_ONE, OLDEST_PENDING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from jobs_admin.reads.readers import Readers
 
+N = TypeVar("N", int, float)
+
 WINDOW: Final = timedelta(minutes=5)
 _MINUTE: Final = timedelta(minutes=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 _COUNTS: Final = f"SELECT service, type, state, jobs FROM job_counts WHERE {OF_ONE}"  # noqa: S608
 # Whole minutes only: the one that runs is not over.
@@ -32,13 +36,15 @@ _ACTIVITY: Final = (
 
 
 @dataclass(slots=True)
-class TypeStats:
+class Counts:
+    """What is counted of one queue."""
+
     states: dict[str, int] = field(default_factory=dict)
     oldest_pending_at: datetime | None = None
     events: dict[str, int] = field(default_factory=dict)
 
 
-Found = dict[tuple[str, str], TypeStats]
+Found = dict[tuple[str, str], Counts]
 
 
 async def stats(
@@ -48,8 +54,8 @@ async def stats(
     service: str | None = None,
     job_type: str | None = None,
     window: timedelta = WINDOW,
-) -> dict[str, Any]:
-    """As JSON. `now` is the server's time; rates are per minute, over the whole minutes before it.
+) -> StatsView:
+    """`now` is the server's time; rates are per minute, over the whole minutes before it.
 
     A kind's rate counts the events that moved a job: `created`, `started`, `completed`, …
     """
@@ -62,15 +68,15 @@ async def stats(
         _add_oldest(found, await database.execute_fetchall(OLDEST_PENDING, of_one))
         spans = whole_hours(this_minute - minutes, this_minute)
         _add_activity(found, await database.execute_fetchall(_ACTIVITY, (*of_one, *spans)))
-    types = [_type_json(*where, found[where], now, minutes) for where in sorted(found)]
-    return {
-        "timestamp": now,
-        "windowMinutes": minutes,
-        "states": _sum(each["states"] for each in types),
-        "perMinute": _sum(each["perMinute"] for each in types),
-        "oldestPendingAgeMs": max((each.get("oldestPendingAgeMs", 0) for each in types), default=0),
-        "types": types,
-    }
+    types = tuple(_type_stats(*where, found[where], now, minutes) for where in sorted(found))
+    return StatsView(
+        timestamp=now,
+        window_minutes=minutes,
+        states=_sum(each.states for each in types),
+        per_minute=_sum(each.per_minute for each in types),
+        oldest_pending_age_ms=max((each.oldest_pending_age_ms or 0 for each in types), default=0),
+        types=types,
+    )
 
 
 def whole_hours(since: int, until: int) -> tuple[int, int, int, int, int, int]:
@@ -83,7 +89,7 @@ def whole_hours(since: int, until: int) -> tuple[int, int, int, int, int, int]:
 
 def _add_counts(found: Found, rows: Iterable[Any]) -> None:
     for service, job_type, state, jobs in rows:
-        found.setdefault((service, job_type), TypeStats()).states[state] = jobs
+        found.setdefault((service, job_type), Counts()).states[state] = jobs
 
 
 def _add_oldest(found: Found, rows: Iterable[Any]) -> None:
@@ -94,27 +100,26 @@ def _add_oldest(found: Found, rows: Iterable[Any]) -> None:
 
 def _add_activity(found: Found, rows: Iterable[Any]) -> None:
     for service, job_type, kind, events in rows:
-        found.setdefault((service, job_type), TypeStats()).events[kind] = events
+        found.setdefault((service, job_type), Counts()).events[kind] = events
 
 
-def _type_json(
-    service: str, job_type: str, of_type: TypeStats, now: datetime, minutes: int
-) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "service": service,
-        "type": job_type,
-        "states": of_type.states,
-        "perMinute": {kind: round(n / minutes, 2) for kind, n in of_type.events.items()},
-    }
-    if of_type.oldest_pending_at is not None:
-        waited = max(timedelta(), now - of_type.oldest_pending_at)
-        body["oldestPendingAt"] = of_type.oldest_pending_at
-        body["oldestPendingAgeMs"] = waited // timedelta(milliseconds=1)
-    return body
+def _type_stats(
+    service: str, job_type: str, counts: Counts, now: datetime, minutes: int
+) -> TypeStats:
+    oldest = counts.oldest_pending_at
+    waited = None if oldest is None else max(timedelta(), now - oldest) // _MILLISECOND
+    return TypeStats(
+        service=service,
+        type=job_type,
+        states=counts.states,
+        per_minute={kind: round(n / minutes, 2) for kind, n in counts.events.items()},
+        oldest_pending_at=oldest,
+        oldest_pending_age_ms=waited,
+    )
 
 
-def _sum(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    total: dict[str, Any] = {}
+def _sum(parts: Iterable[Mapping[str, N]]) -> dict[str, N]:
+    total: dict[str, N] = {}
     for part in parts:
         for name, number in part.items():
             total[name] = round(total.get(name, 0) + number, 2)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.actions.job_follower import Known
-from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.job_counts import count
-from jobs_admin.reads.job_filter import counts, narrowest, status
+from jobs_admin.reads.job_filter import count_table, narrowest, shared_conditions
 from jobs_admin.reads.jobs import page_query
 from jobs_admin.reads.readers import QUERY_TIMEOUT
 from trellis_jobs.wire import jobs as wire
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
 
 # A job may have a megabyte; this limits what is in memory at a time, in characters.
-_ROOM: Final = 32_000_000
+_MAX_BYTES: Final = 32_000_000
 _LOADED_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    place: JobPlace
+    cursor: JobCursor
     known: Known
 
 
@@ -46,14 +46,16 @@ class MatchCount:
 
 
 async def targets(
-    readers: Readers, wanted: JobFilter, *, before: JobPlace | None, limit: int
+    readers: Readers, job_filter: JobFilter, *, before: JobCursor | None, limit: int
 ) -> list[Target]:
-    """Up to `limit` jobs after a place, fewer if they are large; [] when there are no more."""
+    """Up to `limit` jobs after a cursor, fewer if they are large; [] when there are no more."""
     async with readers.snapshot() as database:
-        found = await count(database, wanted)
+        found = await count(database, job_filter)
         if found == 0:
             return []
-        query, values = await page_query(database, wanted, found=found, reach=limit, before=before)
+        query, values = await page_query(
+            database, job_filter, found=found, reach=limit, before=before
+        )
         rows = await database.execute_fetchall(query, (*values, limit, 0))
         return await _load(database, [row[0] for row in rows])
 
@@ -64,13 +66,13 @@ async def load_targets(readers: Readers, numbers: Sequence[int]) -> list[Target]
         return await _load(database, numbers)
 
 
-async def count_matches(readers: Readers, wanted: JobFilter) -> list[MatchCount]:
-    """How many jobs there are of each queue and state. Raises QuestionTooLong."""
-    if wanted.is_impossible:
+async def count_matches(readers: Readers, job_filter: JobFilter) -> list[MatchCount]:
+    """How many jobs there are of each queue and state. Raises QueryTimeout."""
+    if job_filter.is_impossible:
         return []
-    of, source, number = status(wanted), counts(wanted), "sum(jobs)"
-    if not wanted.is_counted:
-        route = narrowest(wanted)
+    of, source, number = shared_conditions(job_filter), count_table(job_filter), "sum(jobs)"
+    if not job_filter.is_counted:
+        route = narrowest(job_filter)
         of, source, number = route.conditions, route.source, "count(*)"
     query = (
         f"SELECT service, type, state, {number} FROM {source}{of.where} "  # noqa: S608
@@ -82,7 +84,7 @@ async def count_matches(readers: Readers, wanted: JobFilter) -> list[MatchCount]
 
 async def _load(database: aiosqlite.Connection, numbers: Sequence[int]) -> list[Target]:
     loaded: list[Target] = []
-    room = _ROOM
+    bytes_left = _MAX_BYTES
     for start in range(0, len(numbers), _LOADED_AT_ONCE):
         some = numbers[start : start + _LOADED_AT_ONCE]
         marks = ", ".join("?" * len(some))
@@ -94,8 +96,8 @@ async def _load(database: aiosqlite.Connection, numbers: Sequence[int]) -> list[
         for number in some:
             if number in rows:
                 loaded.append(_target(rows[number]))
-                room -= len(rows[number][3])
-        if room < 0:
+                bytes_left -= len(rows[number][3])
+        if bytes_left < 0:
             break
     return loaded
 
@@ -104,5 +106,5 @@ def _target(row: Any) -> Target:
     number, created_at, last_sequence, document = row
     job = wire.from_json(orjson.loads(document))
     return Target(
-        JobPlace(created_at=moment_of(created_at), first_seq=number), Known(job, last_sequence)
+        JobCursor(created_at=moment_of(created_at), first_seq=number), Known(job, last_sequence)
     )

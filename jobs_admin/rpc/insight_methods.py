@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from typing import TYPE_CHECKING, Final
 
 from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
+from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import NotFound
+from jobs_admin.api.views.base import Page
+from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.explain.explain import explain
 from jobs_admin.explain.explanation import Facts
-from jobs_admin.explain.to_json import explanation_json, log_json
+from jobs_admin.explain.views import explanation_view, job_secrets, log_entries
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
 from jobs_admin.rpc.job_lookup import address_of
-from jobs_admin.rpc.pages import page_json
+from jobs_admin.rpc.router import answered_by
+from jobs_admin.workers.views import known_workers
 from trellis_jobs.contract.consumer_metadata import read_contract
-from trellis_jobs.errors import DeclarationError
+from trellis_jobs.errors import DeclarationError, KeyStateMalformed
 from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
 from trellis_jobs.jetstream.work.messages import WorkMessages
-from trellis_jobs.key_errors import KeyStateMalformed
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.states import JobState
 
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.actions.key_leases import HeldKey
     from jobs_admin.api import inputs
+    from jobs_admin.api.views.health import HealthView
+    from jobs_admin.api.views.jobs import ExplanationView, JobSecrets
     from jobs_admin.health import Health
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
+    from jobs_admin.workers.registry import WorkerRegistry
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
@@ -56,39 +60,35 @@ class InsightMethods:
     health: Health
     keys: JobKeys
     clock: ServerClock
+    workers: WorkerRegistry
 
     def table(self) -> Mapping[str, Method]:
-        return {
-            "Jobs.Health": self.get_health,
-            "Jobs.Events": self.list_events,
-            "Jobs.Explain": self.explain_job,
-            "Jobs.GetSecrets": self.get_secrets,
-        }
+        return dict(
+            [
+                answered_by(Rpcs.HEALTH, self.get_health),
+                answered_by(Rpcs.EVENTS, self.list_events),
+                answered_by(Rpcs.EXPLAIN, self.explain_job),
+                answered_by(Rpcs.GET_SECRETS, self.get_secrets),
+            ]
+        )
 
-    async def get_health(self, _: inputs.Nothing, __: Caller) -> dict[str, Any]:
-        return (await self.health.report()).to_json()
+    async def get_health(self, _: inputs.Nothing, __: Caller) -> HealthView:
+        return (await self.health.report()).view
 
-    async def list_events(self, request: inputs.EventsInput, _: Caller) -> bytes:
+    async def list_events(self, request: inputs.EventsInput, _: Caller) -> Page[LogEntry]:
         """List all messages of the log, including ignored events and undecodable messages."""
         stored = await self._histories.messages(await self._address(request))
         if not stored:
             raise NotFound(request.id)
-        shown = log_json(stored)[request.offset : request.offset + request.limit]
-        entries = [orjson.dumps(each, option=orjson.OPT_UTC_Z) for each in shown]
-        return page_json(
-            entries,
-            count=len(stored),
-            offset=request.offset,
-            limit=request.limit,
-            room=self.connection.max_payload,
-        )
+        part = {"offset": request.offset, "limit": request.limit}
+        return Page[LogEntry].of(log_entries(stored, **part), count=len(stored), **part)
 
-    async def explain_job(self, request: inputs.JobInput, _: Caller) -> dict[str, Any]:
+    async def explain_job(self, request: inputs.JobInput, _: Caller) -> ExplanationView:
         """Explain from the log, because the projection may be a moment behind it."""
         job = await self._job(request)
-        return explanation_json(job, explain(job, await self._facts(job)))
+        return explanation_view(job, explain(job, await self._facts(job)))
 
-    async def get_secrets(self, request: inputs.JobInput, caller: Caller) -> dict[str, Any]:
+    async def get_secrets(self, request: inputs.JobInput, caller: Caller) -> JobSecrets:
         """Read the secrets from the log, since the projection has none, and log the access."""
         job = await self._job(request)
         log.info(
@@ -98,9 +98,7 @@ class InsightMethods:
             caller.request_id,
             extra={"job": job.id, "by": caller.session, "request": caller.request_id},
         )
-        body: dict[str, Any] = {"id": job.id, "service": job.address.service}
-        body |= {"type": job.address.job_type, "payload": job.payload}
-        return body if job.result is None else {**body, "result": job.result}
+        return job_secrets(job)
 
     async def _job(self, request: inputs.JobInput) -> Job:
         job = fold((await self._histories.history_slice(await self._address(request))).entries)
@@ -128,6 +126,7 @@ class InsightMethods:
         owner = job.status.owner
         seen = {worker.instance: worker.seen_at for worker in workers}
         owner_seen_at = seen.get(owner.instance) if owner else None
+        processes = known_workers(self.workers, now)
         return Facts(
             now=now,
             workers=tuple(worker for worker in workers if now - worker.seen_at <= FRESH),
@@ -140,6 +139,10 @@ class InsightMethods:
             has_work=None if job.is_over else work is not None,
             was_delivered=work is not None and queue is not None and work <= queue.delivered,
             known_version=_known_version(job.address, queue),
+            owner=next(
+                (each for each in processes if owner and each.instance_id == owner.instance), None
+            ),
+            processes=tuple(each for each in processes if each.takes(service, job_type)),
         )
 
     async def _held_key(self, job: Job) -> HeldKey | None:

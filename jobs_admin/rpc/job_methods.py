@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from jobs_admin.actions.job_actions import ActionRequest, Done, NotLegal
+from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
 from jobs_admin.api.views.operations import OperationVerb
@@ -16,7 +17,8 @@ from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
 from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
 from jobs_admin.rpc.job_lookup import address_of, find
-from jobs_admin.rpc.pages import job_page_json, page_json, without_large_fields
+from jobs_admin.rpc.pages import job_page_json, without_large_fields
+from jobs_admin.rpc.router import answered_by
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire.fields import add_present, dumps
 
@@ -25,22 +27,20 @@ if TYPE_CHECKING:
 
     from jobs_admin.actions.job_actions import Actions
     from jobs_admin.api import inputs
+    from jobs_admin.api.views.dead_groups import DeadGroups
     from jobs_admin.operations.verbs import Change
-    from jobs_admin.reads.dead_groups import DeadGroup
     from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
 
+# For other end states the sentence has "was", as in "was cancelled".
 _ENDED_HOW: Final = {
     JobState.COMPLETED: "completed",
     JobState.FAILED: "failed",
     JobState.DEAD: "died",
-    JobState.CANCELLED: "was cancelled",
     JobState.EXPIRED: "expired",
-    JobState.SKIPPED: "was skipped",
     JobState.STALE: "lost its key",
-    JobState.DISMISSED: "was dismissed",
 }
 # Room for the other fields of a reply with one job, in bytes.
 _ENVELOPE_BYTES: Final = 1024
@@ -54,16 +54,18 @@ class JobMethods:
     max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
-        return {
-            "Jobs.List": self.list_jobs,
-            "Jobs.Get": self.get_job,
-            "Jobs.ListDLQ": self.list_dead,
-            "Jobs.GroupDLQ": self.group_dead,
-            "Jobs.Cancel": self.cancel,
-            "Jobs.Retry": self.retry,
-            "Jobs.ReplayDLQ": self.replay,
-            "Jobs.DismissDLQ": self.dismiss,
-        }
+        return dict(
+            [
+                answered_by(Rpcs.LIST, self.list_jobs),
+                answered_by(Rpcs.GET, self.get_job),
+                answered_by(Rpcs.LIST_DLQ, self.list_dead),
+                answered_by(Rpcs.GROUP_DLQ, self.group_dead),
+                answered_by(Rpcs.CANCEL, self.cancel),
+                answered_by(Rpcs.RETRY, self.retry),
+                answered_by(Rpcs.REPLAY_DLQ, self.replay),
+                answered_by(Rpcs.DISMISS_DLQ, self.dismiss),
+            ]
+        )
 
     async def list_jobs(self, request: inputs.ListInput, _: Caller) -> bytes:
         return await self._page(request, request.state)
@@ -71,54 +73,44 @@ class JobMethods:
     async def list_dead(self, request: inputs.DeadInput, _: Caller) -> bytes:
         return await self._page(request, [JobState.DEAD])
 
-    async def group_dead(self, request: inputs.FilterInput, _: Caller) -> bytes:
+    async def group_dead(self, request: inputs.FilterInput, _: Caller) -> DeadGroups:
         await wait_for_position(self.progress, request.min_seq)
-        found = await dead_groups(
+        return await dead_groups(
             self.readers,
             request.to_filter([JobState.DEAD]),
             offset=request.offset,
             limit=request.limit,
         )
-        return page_json(
-            [dumps(_group_json(group)) for group in found.groups],
-            count=found.count,
-            offset=request.offset,
-            limit=request.limit,
-            room=self.max_reply_bytes(),
-            jobs=found.jobs,
-        )
 
-    async def get_job(self, request: inputs.JobInput, _: Caller) -> dict[str, Any]:
-        return {"job": await self._shown(await find(self.readers, self.progress, request))}
+    async def get_job(self, request: inputs.JobInput, _: Caller) -> bytes:
+        return dumps({"job": await self._shown(await find(self.readers, self.progress, request))})
 
-    async def cancel(self, request: inputs.ActionInput, caller: Caller) -> dict[str, Any]:
+    async def cancel(self, request: inputs.ActionInput, caller: Caller) -> bytes:
         return await self._act(OperationVerb.CANCEL, request, caller)
 
-    async def retry(self, request: inputs.ActionInput, caller: Caller) -> dict[str, Any]:
+    async def retry(self, request: inputs.ActionInput, caller: Caller) -> bytes:
         return await self._act(OperationVerb.RETRY, request, caller)
 
-    async def replay(self, request: inputs.ActionInput, caller: Caller) -> dict[str, Any]:
+    async def replay(self, request: inputs.ActionInput, caller: Caller) -> bytes:
         return await self._act(OperationVerb.REPLAY, request, caller)
 
-    async def dismiss(self, request: inputs.ActionInput, caller: Caller) -> dict[str, Any]:
+    async def dismiss(self, request: inputs.ActionInput, caller: Caller) -> bytes:
         return await self._act(OperationVerb.DISMISS, request, caller)
 
     async def _page(self, request: inputs.DeadInput, states: list[JobState] | None) -> bytes:
         await wait_for_position(self.progress, request.min_seq)
-        room = self.max_reply_bytes()
+        max_bytes = self.max_reply_bytes()
         page = await reads.page(
             self.readers,
             request.to_filter(states),
             offset=request.offset,
             limit=request.limit,
-            before=request.place,
-            room=room,
+            before=request.cursor,
+            max_bytes=max_bytes,
         )
-        return job_page_json(page, before=request.place, room=room)
+        return job_page_json(page, before=request.cursor, max_bytes=max_bytes)
 
-    async def _act(
-        self, verb: OperationVerb, request: inputs.ActionInput, caller: Caller
-    ) -> dict[str, Any]:
+    async def _act(self, verb: OperationVerb, request: inputs.ActionInput, caller: Caller) -> bytes:
         """Reply with the changed job once the projection has the event (design D17)."""
         address = await address_of(self.readers, self.progress, request)
         by = request.by or caller.session or "operator"
@@ -132,35 +124,20 @@ class JobMethods:
                 with mention_recorded_event(head.sequence):
                     await wait_for_position(self.progress, head.sequence)
                     found = await find(self.readers, self.progress, request)
-                    return {"job": await self._shown(found), "seq": head.sequence}
+                    return dumps({"job": await self._shown(found), "seq": head.sequence})
             case NotLegal():
                 raise _wrong_state(outcome, change)
             case _:
                 raise NotFound(request.id)
 
-    async def _shown(self, found: StoredJob) -> dict[str, Any]:
-        """Return the job with its log lines; omit large fields if it does not fit in a reply."""
+    async def _shown(self, found: StoredJob) -> orjson.Fragment:
+        """The job with its log lines, as JSON, without large fields if it does not fit."""
         logs = await reads.lines(self.readers, found.number)
         numbers = {"firstSeq": found.number, "lastSeq": found.last_sequence}
         shown = {**found.document, "logs": logs, **numbers}
         data = dumps(shown)
-        if len(data) + _ENVELOPE_BYTES <= self.max_reply_bytes():
-            return shown
-        slim: dict[str, Any] = orjson.loads(without_large_fields(data))
-        return slim
-
-
-def _group_json(group: DeadGroup) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "service": group.service,
-        "type": group.type,
-        "jobs": group.jobs,
-        "oldestAt": group.oldest_at,
-        "newestAt": group.newest_at,
-        "exampleId": group.example_id,
-    }
-    add_present(body, error=group.error)
-    return body
+        fits = len(data) + _ENVELOPE_BYTES <= self.max_reply_bytes()
+        return orjson.Fragment(data if fits else without_large_fields(data))
 
 
 def _either(states: Sequence[str]) -> str:
@@ -173,8 +150,9 @@ def _wrong_state(refused: NotLegal, change: Change) -> Invalid:
     job, legal = refused.job, _either(refused.legal_from)
     at = job.updated_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     by = f" by {job.run.ended_by}" if job.run.ended_by else ""
-    how = _ENDED_HOW.get(job.state)
-    became = f"{how}{by} at {at}" if how else f"has been {job.state} since {at}"
+    became = f"has been {job.state} since {at}"
+    if job.is_over:
+        became = f"{_ENDED_HOW.get(job.state, f'was {job.state}')}{by} at {at}"
     message = f"job {job.id} {became}; only {legal} jobs can be {change.participle}"
     if refused.raced:
         message = f"another change came first: {message}"

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
-
-import orjson
+from typing import TYPE_CHECKING, Final
 
 from jobs_admin.actions.job_keys import NoSlot, Released, StillRenewed, is_key_hash
 from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
+from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
+from jobs_admin.api.views.keys import HolderView, KeyView, WaitingView
 from jobs_admin.reads import keys as reads
 from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
-from jobs_admin.rpc.pages import page_json
+from jobs_admin.rpc.router import answered_by
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress, KeyState, Slot
-from trellis_jobs.wire.fields import add_present
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.actions.key_names import KeyNames
     from jobs_admin.api import inputs
-    from jobs_admin.reads.keys import BusyKey
+    from jobs_admin.api.views.base import Page
+    from jobs_admin.api.views.keys import BusyKeyView
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
@@ -45,37 +45,31 @@ class KeyMethods:
     keys: JobKeys
     names: KeyNames
     clock: ServerClock
-    max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
-        return {
-            "Jobs.GetKey": self.get_key,
-            "Jobs.ListKeys": self.list_keys,
-            "Jobs.ReleaseKey": self.release,
-        }
+        return dict(
+            [
+                answered_by(Rpcs.GET_KEY, self.get_key),
+                answered_by(Rpcs.LIST_KEYS, self.list_keys),
+                answered_by(Rpcs.RELEASE_KEY, self.release),
+            ]
+        )
 
-    async def get_key(self, request: inputs.KeyInput, _: Caller) -> dict[str, Any]:
+    async def get_key(self, request: inputs.KeyInput, _: Caller) -> KeyView:
         await wait_for_position(self.progress, request.min_seq)
         return await self._shown(await self._find(request))
 
-    async def list_keys(self, request: inputs.QueuePageInput, _: Caller) -> bytes:
+    async def list_keys(self, request: inputs.QueuePageInput, _: Caller) -> Page[BusyKeyView]:
         await wait_for_position(self.progress, request.min_seq)
-        found = await reads.busy(
+        return await reads.busy(
             self.readers,
             service=request.service,
             job_type=request.type,
             offset=request.offset,
             limit=request.limit,
         )
-        return page_json(
-            [_busy_json(key) for key in found.keys],
-            count=found.count,
-            offset=request.offset,
-            limit=request.limit,
-            room=self.max_reply_bytes(),
-        )
 
-    async def release(self, request: inputs.ReleaseInput, caller: Caller) -> dict[str, Any]:
+    async def release(self, request: inputs.ReleaseInput, caller: Caller) -> KeyView:
         """Reply once the projection has the recorded event (design D17)."""
         state = await self._find(request)
         by = request.by or caller.session or "operator"
@@ -85,7 +79,7 @@ class KeyMethods:
                 sequence = head.sequence if head else 0
                 with mention_recorded_event(sequence):
                     await wait_for_position(self.progress, sequence)
-                    return {**await self._shown(await self._find(request)), "seq": sequence}
+                    return await self._shown(await self._find(request), seq=sequence)
             case StillRenewed(slot, left):
                 raise _still_renewed(request, slot, left)
             case NoSlot():
@@ -123,51 +117,38 @@ class KeyMethods:
         except NotPermitted as refused:
             raise KeyBucketNotPermitted(bucket, refused) from refused
 
-    async def _shown(self, state: KeyState) -> dict[str, Any]:
+    async def _shown(self, state: KeyState, *, seq: int | None = None) -> KeyView:
         now = await self.clock.now()
-        body: dict[str, Any] = {
-            "service": state.address.service,
-            "type": state.address.job_type,
-            "key": state.display,
-            "keyHash": state.address.hash,
-            "active": [_slot_json(slot, now) for slot in state.active],
-            "queued": [
-                {"jobId": each.job_id, "createdAt": each.created_at}
-                for each in state.queued[:_MAX_QUEUED_SHOWN]
-            ],
-            "queuedDepth": len(state.queued),
-            "staleTakeoverCount": state.stale_takeovers,
-            "maxActive": state.max_active,
-            "maxQueuedPerKey": state.max_queued,
-            "bucket": state.address.bucket,
-        }
-        reason = await reads.latest_policy_reason(self.readers, state)
-        add_present(body, latestPolicyReason=reason, updatedAt=state.updated_at)
-        return body
+        waiting = state.queued[:_MAX_QUEUED_SHOWN]
+        return KeyView(
+            service=state.address.service,
+            type=state.address.job_type,
+            key=state.display,
+            key_hash=state.address.hash,
+            active=tuple(_holder(slot, now) for slot in state.active),
+            queued=tuple(
+                WaitingView(job_id=each.job_id, created_at=each.created_at) for each in waiting
+            ),
+            queued_depth=len(state.queued),
+            stale_takeover_count=state.stale_takeovers,
+            max_active=state.max_active,
+            max_queued_per_key=state.max_queued,
+            bucket=state.address.bucket,
+            latest_policy_reason=await reads.latest_policy_reason(self.readers, state),
+            updated_at=state.updated_at,
+            seq=seq,
+        )
 
 
-def _busy_json(key: BusyKey) -> bytes:
-    return orjson.dumps(
-        {
-            "service": key.service,
-            "type": key.type,
-            "key": key.key,
-            "keyHash": key.key_hash,
-            "active": key.active,
-            "waiting": key.waiting,
-        }
+def _holder(slot: Slot, now: datetime) -> HolderView:
+    return HolderView(
+        job_id=slot.job_id,
+        instance_id=slot.instance,
+        started_at=slot.started_at,
+        heartbeat_at=slot.heartbeat_at,
+        heartbeat_age_ms=max(0, (now - slot.heartbeat_at) // _MILLISECOND),
+        lease_expires_at=slot.expires_at,
     )
-
-
-def _slot_json(slot: Slot, now: datetime) -> dict[str, Any]:
-    return {
-        "jobId": slot.job_id,
-        "instanceId": slot.instance,
-        "startedAt": slot.started_at,
-        "heartbeatAt": slot.heartbeat_at,
-        "heartbeatAgeMs": max(0, (now - slot.heartbeat_at) // _MILLISECOND),
-        "leaseExpiresAt": slot.expires_at,
-    }
 
 
 def _no_key(request: inputs.KeyInput, bucket: str | None) -> NotFound:

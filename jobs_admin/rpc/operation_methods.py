@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
+from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.operations import (
     MatchedJobs,
+    OneOperation,
     Operated,
     OperationFilter,
     OperationView,
@@ -21,7 +24,7 @@ from jobs_admin.operations.run import job_filter
 from jobs_admin.operations.verbs import CHANGES
 from jobs_admin.reads.read_your_writes import wait_for_position
 from jobs_admin.reads.targets import count_matches
-from jobs_admin.rpc.pages import page_json
+from jobs_admin.rpc.router import answered_by
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -51,25 +54,26 @@ class OperationMethods:
     runner: Runner
     new_id: Callable[[], str]
     now: Callable[[], datetime]
-    max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
-        return {
-            "Jobs.Operate": self.operate,
-            "Jobs.GetOperation": self.get_operation,
-            "Jobs.ListOperations": self.list_operations,
-            "Jobs.StopOperation": self.stop_operation,
-        }
+        return dict(
+            [
+                answered_by(Rpcs.OPERATE, self.operate),
+                answered_by(Rpcs.GET_OPERATION, self.get_operation),
+                answered_by(Rpcs.LIST_OPERATIONS, self.list_operations),
+                answered_by(Rpcs.STOP_OPERATION, self.stop_operation),
+            ]
+        )
 
-    async def operate(self, request: inputs.OperateInput, caller: Caller) -> dict[str, Any]:
+    async def operate(self, request: inputs.OperateInput, caller: Caller) -> Operated:
         await wait_for_position(self.progress, request.min_seq)
         _check_states(request)
         # Taken before the count, so that every counted job was in its state at this position.
         bound = self.progress.position
-        which = OperationFilter(**{name: getattr(request, name) for name in _FILTERS})
+        which = OperationFilter(**request.to_filter(request.state).model_dump())
         preview = await self._preview(request, which)
         if request.dry_run:
-            return _json(Operated(preview=preview))
+            return Operated(preview=preview)
         planned = OperationRequest(
             verb=request.verb,
             filter=which,
@@ -89,26 +93,22 @@ class OperationMethods:
             extra={"operation": started.id, "reason": started.reason},
         )
         self.runner.wake()
-        return _json(Operated(preview=preview, operation=_shown(stored.operation)))
+        return Operated(preview=preview, operation=_shown(stored.operation))
 
-    async def get_operation(self, request: inputs.OperationInput, _: Caller) -> dict[str, Any]:
-        return _one((await self._find(request.id)).operation)
+    async def get_operation(self, request: inputs.OperationInput, _: Caller) -> OneOperation:
+        return OneOperation(operation=_shown((await self._find(request.id)).operation))
 
-    async def list_operations(self, request: inputs.PageInput, _: Caller) -> bytes:
+    async def list_operations(self, request: inputs.PageInput, _: Caller) -> Page[OperationView]:
         found = await self.records.all()
-        entries = [
-            _shown(stored.operation).model_dump_json(by_alias=True, exclude_none=True).encode()
-            for stored in found[request.offset : request.offset + request.limit]
-        ]
-        return page_json(
-            entries,
+        shown = found[request.offset : request.offset + request.limit]
+        return Page[OperationView].of(
+            [_shown(stored.operation) for stored in shown],
             count=len(found),
             offset=request.offset,
             limit=request.limit,
-            room=self.max_reply_bytes(),
         )
 
-    async def stop_operation(self, request: inputs.StopInput, caller: Caller) -> dict[str, Any]:
+    async def stop_operation(self, request: inputs.StopInput, caller: Caller) -> OneOperation:
         by = request.by or caller.session or "operator"
         stored = await self._find(request.id)
         stopped = await self.records.change(
@@ -119,7 +119,7 @@ class OperationMethods:
             problem = f"operation {request.id} is already {state.value}"
             raise Invalid(problem, [Issue("/id", problem)], actual=state.value)
         log.info("%s stops operation %s", by, request.id)
-        return _one(stopped.operation)
+        return OneOperation(operation=_shown(stopped.operation))
 
     async def _find(self, operation_id: str) -> Stored:
         stored = await self.records.read(operation_id)
@@ -139,9 +139,6 @@ class OperationMethods:
 
     async def _matched(self, jobs: JobFilter) -> list[MatchedJobs]:
         return [_matched_jobs(each) for each in await count_matches(self.readers, jobs)]
-
-
-_FILTERS = tuple(OperationFilter.model_fields)
 
 
 def _check_states(request: inputs.OperateInput) -> None:
@@ -165,11 +162,3 @@ def _matched_jobs(each: MatchCount) -> MatchedJobs:
 def _shown(operation: Operation) -> OperationView:
     """Leave out the fields that only daemons use."""
     return OperationView.model_validate(operation.model_dump())
-
-
-def _one(operation: Operation) -> dict[str, Any]:
-    return {"operation": _json(_shown(operation))}
-
-
-def _json(view: Operated | OperationView) -> dict[str, Any]:
-    return view.model_dump(mode="json", by_alias=True, exclude_none=True)

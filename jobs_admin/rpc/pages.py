@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from jobs_admin.api.views.services import ServiceView
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
-    from jobs_admin.api.views.jobs import JobPlace
+    from jobs_admin.api.views.base import Page, View
+    from jobs_admin.api.views.jobs import JobCursor
     from jobs_admin.reads.jobs import FoundJobs
 
 # Room for the other fields of a page, in bytes.
@@ -20,76 +22,86 @@ _ENVELOPE_BYTES: Final = 1024
 _LARGE: Final = ("payload", "result", "earlierRuns", "errors", "logs", "event")
 
 
-def page_json(
-    entries: Sequence[bytes], *, count: int, offset: int, limit: int, room: int, **more: Any
-) -> bytes:
-    """Build a page of at least one entry and as many as fit; the entries are already JSON.
+def page_json(page: Page[Any], *, max_bytes: int) -> bytes:
+    """Encode a page with at least one of its entries, and as many as fit.
 
-    The page may be shorter than `limit`; then the caller continues at `nextOffset`. `more` are
-    additional small fields.
+    It may be shorter than `limit`; then the caller continues at `nextOffset`.
     """
-    fitting = _fitting(entries, room)
-    body = {**_body(fitting, count, offset, limit), **more}
-    if fitting and offset + len(fitting) < count:
-        body["nextOffset"] = offset + len(fitting)
-    return dumps(body)
+    whole = _with_next_offset(page, len(page.entries)).encode()
+    if len(whole) <= max_bytes:
+        return whole
+    fitting = _fitting((_entry_json(entry, max_bytes) for entry in page.entries), max_bytes)
+    cut = _with_next_offset(page, len(fitting)).model_copy(update={"entries": ()})
+    return dumps({**orjson.loads(cut.encode()), "entries": _fragments(fitting)})
 
 
-def job_page_json(page: FoundJobs, *, before: JobPlace | None, room: int) -> bytes:
-    """Build a page of jobs. `nextBefore` is the place of the last job, if there are more.
+def _with_next_offset(page: Page[Any], shown: int) -> Page[Any]:
+    end = page.offset + shown
+    return page.model_copy(update={"next_offset": end}) if shown and end < page.count else page
 
-    A page that began at a place has no offset in the whole list, so it gets no `nextOffset`.
+
+def job_page_json(page: FoundJobs, *, before: JobCursor | None, max_bytes: int) -> bytes:
+    """Build a page of jobs. `nextBefore` is the cursor of the last job, if there are more.
+
+    The jobs are JSON already, as the projection stores them. A page that began at a cursor has no
+    offset in the whole list, so it gets no `nextOffset`.
     """
-    fitting = _fitting(page.documents, room)
-    body = _body(fitting, page.count, page.offset, page.limit)
+    fitting = _fitting(page.documents, max_bytes)
+    body: dict[str, Any] = {
+        "entries": _fragments(fitting),
+        "count": page.count,
+        "offset": page.offset,
+        "limit": page.limit,
+    }
     shown = len(fitting)
     if fitting and before is None and page.offset + shown < page.count:
         body["nextOffset"] = page.offset + shown
     if fitting and not (page.is_last and shown == len(page.documents)):
-        last = page.places[shown - 1]
-        body["nextBefore"] = {"createdAt": last.created_at, "firstSeq": last.first_seq}
+        body["nextBefore"] = orjson.Fragment(page.cursors[shown - 1].encode())
     return dumps(body)
 
 
-def _body(fitting: list[bytes], count: int, offset: int, limit: int) -> dict[str, Any]:
-    entries = [orjson.Fragment(entry) for entry in fitting]
-    return {"entries": entries, "count": count, "offset": offset, "limit": limit}
+def _fragments(entries: Iterable[bytes]) -> list[orjson.Fragment]:
+    return [orjson.Fragment(entry) for entry in entries]
 
 
-def _fitting(entries: Sequence[bytes], room: int) -> list[bytes]:
+def _fitting(entries: Iterable[bytes], max_bytes: int) -> list[bytes]:
     fitting: list[bytes] = []
     size = _ENVELOPE_BYTES
     for entry in entries:
         size += len(entry) + 1
-        if fitting and size > room:
+        if fitting and size > max_bytes:
             break
-        fitting.append(entry if size <= room else without_large_fields(entry))
+        fitting.append(entry if size <= max_bytes else without_large_fields(entry))
     return fitting
 
 
-def services_json(entries: Sequence[dict[str, Any]], *, room: int) -> list[bytes]:
-    """Build each service with as many of its workers as fit, and the number of the others."""
-    return [_service_json(entry, room - _ENVELOPE_BYTES) for entry in entries]
+def _entry_json(entry: View, max_bytes: int) -> bytes:
+    if isinstance(entry, ServiceView):
+        return service_json(entry, max_bytes=max_bytes - _ENVELOPE_BYTES)
+    return entry.encode()
 
 
-def _service_json(entry: dict[str, Any], room: int) -> bytes:
-    whole = _dumps(entry)
-    if len(whole) <= room:
+def service_json(service: ServiceView, *, max_bytes: int) -> bytes:
+    """Encode a service with as many of its workers as fit, and the number of the others."""
+    whole = service.encode()
+    if len(whole) <= max_bytes:
         return whole
-    workers = [_dumps(worker) for worker in entry["workers"]]
-    cut = {**entry, "workers": [], "omittedWorkers": len(workers)}
-    left = room - len(_dumps(cut))
-    fitting = []
+    workers = service.workers
+    left = max_bytes - len(_with_workers(service, 0).encode())
+    fitting = 0
     for worker in workers:
-        left -= len(worker) + 1
+        left -= len(worker.encode()) + 1
         if left < 0:
             break
-        fitting.append(orjson.Fragment(worker))
-    return _dumps({**cut, "workers": fitting, "omittedWorkers": len(workers) - len(fitting)})
+        fitting += 1
+    return _with_workers(service, fitting).encode()
 
 
-def _dumps(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_UTC_Z)
+def _with_workers(service: ServiceView, number: int) -> ServiceView:
+    workers = service.workers
+    cut = {"workers": workers[:number], "omitted_workers": len(workers) - number}
+    return service.model_copy(update=cut)
 
 
 def without_large_fields(entry: bytes) -> bytes:

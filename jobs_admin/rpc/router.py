@@ -8,16 +8,17 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
 from jobs_admin.api.contract import RPCS
 from jobs_admin.api.error_envelope import Busy, Fault, Full, Invalid
 from jobs_admin.api.errors import NO_METHOD, Issue, ProjectionRebuilding
+from jobs_admin.api.views.base import Page, View
 from jobs_admin.config import SERVICE_NAME
-from trellis_jobs.errors import InvalidToken, JobsError
-from trellis_jobs.infrastructure_errors import StreamFull
+from jobs_admin.rpc.pages import page_json
+from trellis_jobs.errors import InvalidToken, JobsError, StreamFull
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.client.rpc import Reply, Request
 from trellis_jobs.model import subjects
@@ -27,6 +28,13 @@ from trellis_jobs.wire.headers import PERMISSION_CHECK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+
+    from pydantic import BaseModel
+
+    from jobs_admin.api.contract import Rpc
+
+In = TypeVar("In", bound="BaseModel")
+Out = TypeVar("Out", bound=View)
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +51,15 @@ class Caller:
     session: str | None
 
 
-# A method gets the validated input and returns JSON: an object, or its bytes.
-Method: TypeAlias = "Callable[[Any, Caller], Awaitable[dict[str, Any] | bytes]]"
+# A method gets the validated input and returns a view, or the JSON of one.
+Method: TypeAlias = "Callable[[Any, Caller], Awaitable[View | bytes]]"
+
+
+def answered_by(
+    rpc: Rpc[In, Out], method: Callable[[In, Caller], Awaitable[Out | bytes]]
+) -> tuple[str, Method]:
+    """Type checkers compare the method with the table of RPCs."""
+    return rpc.name, method
 
 
 class Router:
@@ -110,9 +125,8 @@ class Router:
             checked = RPCS[name].input.model_validate_json(data or b"{}")
         except ValidationError as error:
             raise Invalid.of(error) from None
-        reply = await method(checked, caller)
-        answer = reply if isinstance(reply, bytes) else dumps(reply)
         limit = self._max_reply_bytes()
+        answer = _encoded(await method(checked, caller), limit)
         if len(answer) > limit:
             raise Fault(f"the reply has {len(answer)} bytes, the limit of the server is {limit}")
         return answer
@@ -154,3 +168,9 @@ class Router:
             },
         }
         return Reply(dumps(body), {"status": "error"})
+
+
+def _encoded(reply: View | bytes, max_bytes: int) -> bytes:
+    if isinstance(reply, bytes):
+        return reply
+    return page_json(reply, max_bytes=max_bytes) if isinstance(reply, Page) else reply.encode()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import orjson
-
+from jobs_admin.api.contract import Rpcs
 from jobs_admin.reads import ignored, services
 from jobs_admin.reads.read_your_writes import wait_for_position
 from jobs_admin.reads.stats import stats
-from jobs_admin.rpc.pages import page_json, services_json
+from jobs_admin.rpc.router import answered_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from jobs_admin.api import inputs
+    from jobs_admin.api.views.base import Page
+    from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
@@ -28,47 +29,34 @@ class ServiceMethods:
     readers: Readers
     progress: ProjectionProgress
     clock: ServerClock
-    max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
-        return {
-            "Jobs.ListServices": self.list_services,
-            "Jobs.ListIgnored": self.list_ignored,
-            "Jobs.Stats": self.get_stats,
-        }
+        return dict(
+            [
+                answered_by(Rpcs.LIST_SERVICES, self.list_services),
+                answered_by(Rpcs.LIST_IGNORED, self.list_ignored),
+                answered_by(Rpcs.STATS, self.get_stats),
+            ]
+        )
 
-    async def list_services(self, request: inputs.PageInput, _: Caller) -> bytes:
+    async def list_services(self, request: inputs.PageInput, _: Caller) -> Page[ServiceView]:
         await wait_for_position(self.progress, request.min_seq)
         now = await self.clock.now()
-        page = await services.page(
+        return await services.page(
             self.readers, now=now, offset=request.offset, limit=request.limit
         )
-        return page_json(
-            services_json(page.entries, room=self.max_reply_bytes()),
-            count=page.count,
-            offset=request.offset,
-            limit=request.limit,
-            room=self.max_reply_bytes(),
-        )
 
-    async def list_ignored(self, request: inputs.QueuePageInput, _: Caller) -> bytes:
+    async def list_ignored(self, request: inputs.QueuePageInput, _: Caller) -> Page[IgnoredView]:
         await wait_for_position(self.progress, request.min_seq)
-        page = await ignored.page(
+        return await ignored.page(
             self.readers,
             service=request.service,
             job_type=request.type,
             offset=request.offset,
             limit=request.limit,
         )
-        return page_json(
-            [orjson.dumps(each) for each in page.entries],
-            count=page.count,
-            offset=request.offset,
-            limit=request.limit,
-            room=self.max_reply_bytes(),
-        )
 
-    async def get_stats(self, request: inputs.StatsInput, _: Caller) -> dict[str, Any]:
+    async def get_stats(self, request: inputs.StatsInput, _: Caller) -> StatsView:
         await wait_for_position(self.progress, request.min_seq)
         return await stats(
             self.readers,

@@ -15,8 +15,9 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.health import Mode
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
+from tests.support.example_service import TaskJobs
 from tests.support.facts import until
-from tests.support.lab import LabJobs, producer
+from tests.support.lab import producer
 from trellis_jobs.environment import Environment, utc_now
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.rpc import Reply, rpc_call
@@ -26,7 +27,7 @@ from trellis_jobs.model.states import JobState
 
 @dataclass
 class Stranger:
-    """Somebody who may send any bytes to any subject."""
+    """A client that may send any bytes to any subject."""
 
     connection: Connection
 
@@ -52,14 +53,14 @@ class Stranger:
 
 @dataclass
 class AdminLab:
-    """`daemon` answers what `client` asks; `jobs` are created and nobody works on them."""
+    """`daemon` answers the requests of `client`. No worker runs the created `jobs`."""
 
     url: str
     path: Path
     daemon: Daemon
     client: AdminClient
     stranger: Stranger
-    jobs: LabJobs
+    jobs: TaskJobs
 
 
 @asynccontextmanager
@@ -73,7 +74,7 @@ async def daemon_at(
 
 
 async def until_projected(daemon: Daemon, sequence: int) -> None:
-    """Also while its file is made anew, when who asks is not kept waiting."""
+    """Also works while the file is rebuilt, when requests are refused at once."""
     await until(lambda: daemon.progress.position >= sequence, f"the projection is at {sequence}")
 
 

@@ -99,7 +99,7 @@ def large_job(number: int) -> JobAddress:
 
 
 def large_jobs(count: int, size: int) -> Scribe:
-    """Each with a payload of about so many bytes, and late."""
+    """Each has a payload of about this many bytes, and its deadline has passed."""
     scribe = Scribe()
     for number in range(count):
         payload = {"number": number, "blob": chr(ord("a") + number % 26) * size}

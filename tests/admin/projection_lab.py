@@ -167,9 +167,9 @@ class AdminProcess:
 
 @contextmanager
 def admin_process(url: str, path: Path) -> Iterator[AdminProcess]:
-    """The admin runtime as it is installed, in a process of its own, to be killed."""
+    """The admin runtime as it is installed, in a separate process, to be killed."""
     command = str(Path(sys.executable).with_name("trellis-jobs"))
-    output = path.with_name("admin.said")
+    output = path.with_name("admin.printed")
     with output.open("ab") as said:
         process = subprocess.Popen(
             (command, "admin", "serve", "--nats", url, "--db", str(path)),

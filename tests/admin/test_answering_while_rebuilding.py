@@ -18,8 +18,9 @@ from jobs_admin.api.views.health import HealthStatus, HealthView
 from jobs_admin.projection.rebuild_progress import RebuildProgress
 from tests.admin.admin_lab import daemon_at, until_projected
 from tests.admin.test_health import get
+from tests.support.example_service import Task, TaskJobs
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Task, producer
+from tests.support.lab import producer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
@@ -37,7 +38,7 @@ def held_up(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @asynccontextmanager
-async def jobs_and_an_old_file(url: str, path: Path) -> AsyncIterator[LabJobs]:
+async def jobs_and_an_old_file(url: str, path: Path) -> AsyncIterator[TaskJobs]:
     async with producer(url) as jobs:
         for n in range(JOBS):
             await jobs.work.create(Task(text=str(n)))

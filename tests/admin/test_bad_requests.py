@@ -12,7 +12,7 @@ import pytest
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.reads import services
 from tests.admin.admin_lab import AdminLab, Stranger
-from tests.support.lab import Task
+from tests.support.example_service import Task
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.states import JobState
 
@@ -31,6 +31,10 @@ METHODS = (
     "Jobs.ReplayDLQ",
     "Jobs.DismissDLQ",
     "Jobs.GetKey",
+    "Jobs.ListQueues",
+    "Jobs.PauseQueue",
+    "Jobs.ResumeQueue",
+    "Jobs.Doctor",
 )
 
 
@@ -52,6 +56,15 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("Jobs.List", {"limit": 0}, "/limit", "greater than or equal to 1"),
     ("Jobs.List", {"limit": 10**9}, "/limit", "less than or equal to 500"),
     ("Jobs.List", {"limit": "many"}, "/limit", "valid integer"),
+    ("Jobs.ListQueues", {}, "/limit", "required"),
+    ("Jobs.PauseQueue", {"service": "lab", "type": "work"}, "/reason", "required"),
+    (
+        "Jobs.PauseQueue",
+        {"service": "lab", "type": "work", "reason": "x", "durationMs": 0},
+        "/durationMs",
+        "greater than or equal to 1",
+    ),
+    ("Jobs.ResumeQueue", {"service": "lab.a", "type": "work"}, "/service", "pattern"),
     ("Jobs.List", {"limit": 1, "offset": -1}, "/offset", "greater than or equal to 0"),
     ("Jobs.List", {"limit": 1, "state": ["gone"]}, "/state/0", "'pending'"),
     ("Jobs.List", {"limit": 1, "state": "dead"}, "/state", "valid array"),
@@ -197,24 +210,46 @@ async def _sent(stranger: Stranger, method: str, data: bytes) -> tuple[bool, Any
     return reply.headers.get("status") == "error", orjson.loads(reply.data)
 
 
-_FILTERS = ("service", "type", "since", "until", "key", "idPrefix", "error", "payload")
+_FILTERS = (
+    "service",
+    "type",
+    "since",
+    "until",
+    "key",
+    "idPrefix",
+    "error",
+    "appVersion",
+    "payload",
+)
 _PAGE = ("offset", "minSeq")
 _ACTION = ("service", "type", "by", "reason", "minSeq")
 NEEDED = {
     **dict.fromkeys(
-        ("Jobs.List", "Jobs.ListDLQ", "Jobs.ListServices", "Jobs.ListIgnored", "Jobs.ListKeys"),
+        (
+            "Jobs.List",
+            "Jobs.ListDLQ",
+            "Jobs.ListServices",
+            "Jobs.ListIgnored",
+            "Jobs.ListKeys",
+            "Jobs.ListQueues",
+        ),
         ("limit",),
     ),
     **dict.fromkeys(("Jobs.Get", "Jobs.Events", "Jobs.Explain"), ("id",)),
     **dict.fromkeys(("Jobs.Cancel", "Jobs.Retry", "Jobs.ReplayDLQ", "Jobs.DismissDLQ"), ("id",)),
     "Jobs.GetKey": ("service", "type", "key"),
     "Jobs.ReleaseKey": ("service", "type", "key", "jobId"),
+    "Jobs.PauseQueue": ("service", "type", "reason"),
+    "Jobs.ResumeQueue": ("service", "type"),
 }
 TAKEN = {
     "Jobs.List": (*_FILTERS, *_PAGE, "state"),
     "Jobs.ListDLQ": (*_FILTERS, *_PAGE),
     "Jobs.ListServices": _PAGE,
     "Jobs.ListIgnored": (*_PAGE, "service", "type"),
+    "Jobs.ListQueues": (*_PAGE, "service", "type", "withEnded"),
+    "Jobs.PauseQueue": ("durationMs", "by"),
+    "Jobs.ResumeQueue": ("by", "x"),
     "Jobs.Events": (*_PAGE, "service", "type", "limit"),
     "Jobs.Stats": ("service", "type", "windowMinutes", "minSeq"),
     **dict.fromkeys(("Jobs.Cancel", "Jobs.Retry", "Jobs.ReplayDLQ", "Jobs.DismissDLQ"), _ACTION),
@@ -258,6 +293,8 @@ class Oddities:
             "offset": self._chance.choice((0, 3, 10_000_000)),
             "minSeq": self._chance.choice((0, 1, 5, 2**63 - 1)),
             "windowMinutes": self._chance.choice((1, 60, 1_440)),
+            "durationMs": self._chance.choice((1, 60_000)),
+            "withEnded": self._chance.choice((True, False)),
             "state": self._chance.sample(list(JobState), self._chance.randrange(4)),
             "payload": {text: self._value(0)},
             "since": "0001-01-01T00:00:00Z",
@@ -284,7 +321,7 @@ class Oddities:
 @pytest.mark.parametrize(
     ("method", "body", "level"),
     [
-        ("Jobs.Get", {"id": "nobody"}, "INFO"),
+        ("Jobs.Get", {"id": "unknown"}, "INFO"),
         ("Jobs.GetKey", {"service": "lab", "type": "work", "key": "nothing"}, "WARNING"),
         ("Jobs.ListServices", {"limit": 1}, "ERROR"),
     ],

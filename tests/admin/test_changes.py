@@ -19,8 +19,9 @@ from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from tests.admin.admin_lab import AdminLab
 from tests.given import after, created, failed, log, started
+from tests.support.example_service import Task, TaskWorker
 from tests.support.facts import until
-from tests.support.lab import Bench, Task, producer, until_state, worker
+from tests.support.lab import producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import Environment, utc_now
@@ -28,6 +29,7 @@ from trellis_jobs.model.events import EventKind, Retried
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.try_limits import TryLimits
 
 
 @pytest.mark.parametrize(("at", "kept"), [(59, after(60)), (60, None), (61, None)])
@@ -39,6 +41,15 @@ def test_a_deadline_that_has_passed_does_not_end_a_fresh_run(
     again = retry(job, ActionRequest(by="ann"), after(at))
     assert isinstance(again, Retried)
     assert again.deadline == kept
+
+
+def test_a_retried_job_keeps_its_own_limits() -> None:
+    limits = TryLimits(timedelta(seconds=7), timedelta(seconds=8))
+    job = fold(log(created(try_limits=limits, max_tries=9), started(), failed()))
+    assert job is not None
+    again = retry(job, ActionRequest(by="ann"), after(20))
+    assert isinstance(again, Retried)
+    assert (again.max_tries, again.try_limits) == (9, limits)
 
 
 async def test_a_cancelled_job_says_who_why_and_by_which_request(lab: AdminLab) -> None:
@@ -102,7 +113,7 @@ async def test_a_job_retried_runs_again_as_the_same_job(lab: AdminLab) -> None:
     found = await lab.client.get(failed.id, min_seq=seq)
     [earlier] = found.earlier_runs
     assert earlier.errors[0].message == "this cannot work"
-    assert (found.begun_by, found.by) == ("ann", None), "its handler failed it, nobody else"
+    assert (found.begun_by, found.by) == ("ann", None), "its handler failed it, not an operator"
     assert (earlier.begun_by, earlier.by) == (None, None)
     with pytest.raises(
         Invalid, match=f"job {failed.id} failed at [^ ]*; only active, pending or retry"
@@ -111,7 +122,7 @@ async def test_a_job_retried_runs_again_as_the_same_job(lab: AdminLab) -> None:
     assert " by " not in not_so.value.message
 
 
-def _runs(bench: Bench, ref: JobRef[Any]) -> int:
+def _runs(bench: TaskWorker, ref: JobRef[Any]) -> int:
     return [job_id for job_id, _ in bench.runs].count(ref.id)
 
 
@@ -126,7 +137,7 @@ async def test_a_dismissed_job_leaves_the_list_of_dead_ones(lab: AdminLab) -> No
     assert (await lab.client.list_dead()).count == 0
 
 
-WITHOUT_TURNS = ("projector", "advisories", "operations")
+WITHOUT_TURNS = ("projector", "advisories", "operations", "worker records")
 Change = Callable[[AdminClient, str], Any]
 
 
@@ -244,7 +255,7 @@ async def test_a_change_is_seen_by_the_next_read(lab: AdminLab) -> None:
         assert (newest.id, newest.state) == (ref.id, JobState.CANCELLED)
 
 
-async def test_nobody_waits_for_what_is_beyond_the_end_of_the_log(lab: AdminLab) -> None:
+async def test_no_reader_waits_for_a_sequence_beyond_the_end_of_the_log(lab: AdminLab) -> None:
     await lab.jobs.work.create(Task())
     with pytest.raises(Invalid, match="the log ends at 1, so sequence 2 does not exist"):
         await lab.client.list_jobs(min_seq=2)

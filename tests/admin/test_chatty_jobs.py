@@ -23,7 +23,8 @@ from jobs_admin.maintenance.janitor import Janitor, plan_expiry
 from tests.admin.admin_lab import AdminLab, daemon_at, time_passes, until_projected
 from tests.admin.upkeep_lab import purge
 from tests.given import progressed, started
-from tests.support.lab import Probe, Task, probe, producer
+from tests.support.example_service import Task
+from tests.support.lab import Probe, probe, producer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import Environment, utc_now
 from trellis_jobs.errors import NotConfirmed

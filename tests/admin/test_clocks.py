@@ -10,7 +10,6 @@ import pytest
 
 from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import (
-    Care,
     ask,
     looking_after,
     producer,
@@ -20,6 +19,7 @@ from tests.admin.upkeep_lab import (
     until_swept,
     worker,
 )
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs.embedded import EmbeddedServer
@@ -34,14 +34,14 @@ async def test_lost_work_is_put_back_whatever_the_producer_took_for_the_time(
     server: EmbeddedServer, tmp_path: Path, ahead: timedelta
 ) -> None:
     async with producer(server.url, ahead=ahead) as jobs, probe(server.url) as raw:
-        ref = await jobs.plain.create(Care())
+        ref = await jobs.plain.create(Task())
         await until_sourced(raw, 1)
         await purge(raw, "JOBS_WORK")
         async with (
             looking_after(server.url, tmp_path / "jobs.sqlite"),
             worker(server.url, "plain"),
         ):
-            assert await ref.wait(timeout=20) == 1
+            assert (await ref.wait(timeout=20)).tries == 1
 
 
 async def test_a_retry_that_was_lost_is_due_whatever_the_worker_took_for_the_time(
@@ -49,11 +49,11 @@ async def test_a_retry_that_was_lost_is_due_whatever_the_worker_took_for_the_tim
 ) -> None:
     """Its next try is a second after the one that failed, and not in two hours."""
     async with probe(server.url) as raw, producer(server.url) as jobs:
-        ref = await jobs.plain.create(Care(do="fail once"))
+        ref = await jobs.plain.create(Task(do="wait, then fail once"))
         async with worker(server.url, "plain", ahead=WRONG["ahead"]) as ward:
             await ward.until_running(ref)
             ward.service.quiet()
-            ward.fail.set()
+            ward.let_go(ref)
             await until_state(ref, JobState.RETRY)
         await purge(raw, "JOBS_WORK")
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
@@ -66,14 +66,14 @@ async def test_lost_work_is_put_back_whatever_the_admin_takes_for_the_time(
     server: EmbeddedServer, tmp_path: Path, ahead: timedelta
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.plain.create(Care())
+        ref = await jobs.plain.create(Task())
         await until_sourced(raw, 1)
         await purge(raw, "JOBS_WORK")
         async with (
             looking_after(server.url, tmp_path / "jobs.sqlite", ahead=ahead),
             worker(server.url, "plain"),
         ):
-            assert await ref.wait(timeout=20) == 1
+            assert (await ref.wait(timeout=20)).tries == 1
 
 
 async def test_a_late_job_expires_whatever_the_admin_takes_for_the_time(
@@ -83,7 +83,7 @@ async def test_a_late_job_expires_whatever_the_admin_takes_for_the_time(
         producer(server.url) as jobs,
         looking_after(server.url, tmp_path / "jobs.sqlite", ahead=WRONG["behind"]),
     ):
-        ref = await jobs.brief.create(Care())
+        ref = await jobs.brief.create(Task())
         await until_state(ref, JobState.EXPIRED)
 
 
@@ -95,7 +95,7 @@ async def test_no_job_expires_early_whatever_the_admin_takes_for_the_time(
         looking_after(server.url, tmp_path / "jobs.sqlite", ahead=WRONG["ahead"]) as daemon,
         probe(server.url) as raw,
     ):
-        ref = await jobs.brief.create(Care())
+        ref = await jobs.brief.create(Task())
         await until_projected(daemon, (await raw.events.history(ref.address))[-1].sequence)
         await until_swept(daemon, "janitor")
         assert await raw.kinds(ref) == ["created"]
@@ -110,7 +110,7 @@ async def test_workers_are_there_whatever_the_admin_takes_for_the_time(
         worker(server.url, "plain") as ward,
         looking_after(server.url, tmp_path / "jobs.sqlite", ahead=ahead) as daemon,
     ):
-        ref = await ward.jobs.plain.create(Care(do="wait"))
+        ref = await ward.jobs.plain.create(Task(do="wait"))
         await ward.until_running(ref)
         await until_projected(daemon, (await raw.events.history(ref.address))[-1].sequence)
         [service] = await until_told_of_workers(raw)
@@ -133,8 +133,8 @@ async def test_no_job_is_removed_early_whatever_the_admin_takes_for_the_time(
         ) as daemon,
         probe(server.url) as raw,
     ):
-        ref = await ward.jobs.plain.create(Care())
-        assert await ref.wait(timeout=10) == 1
+        ref = await ward.jobs.plain.create(Task())
+        assert (await ref.wait(timeout=10)).tries == 1
         await until_projected(daemon, (await raw.events.history(ref.address))[-1].sequence)
         await until_swept(daemon, "retention")
         assert await raw.kinds(ref) == ["created", "started", "completed"]

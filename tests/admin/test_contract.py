@@ -10,7 +10,7 @@ import pytest
 
 from jobs_admin.api.contract import RPCS, Capability, contract
 from tests.admin.admin_lab import AdminLab
-from tests.support.lab import Task
+from tests.support.example_service import Task
 from tools.rpc_contract import FILE, text
 
 
@@ -47,9 +47,14 @@ def test_what_changes_something_needs_the_right_to() -> None:
         "Jobs.ReplayDLQ",
         "Jobs.DismissDLQ",
         "Jobs.ReleaseKey",
+        "Jobs.PauseQueue",
+        "Jobs.ResumeQueue",
         "Jobs.Operate",
         "Jobs.StopOperation",
     }
+    directing = {name for name, rpc in RPCS.items() if rpc.needs is Capability.WORKERS}
+    assert directing == {"Jobs.DirectWorkers"}
+    assert all(RPCS[name].is_change for name in changing | directing)
 
 
 async def test_errors_have_the_fields_that_the_contract_says(lab: AdminLab) -> None:
@@ -59,7 +64,7 @@ async def test_errors_have_the_fields_that_the_contract_says(lab: AdminLab) -> N
         lab.stranger.ask("Jobs.Get", {"id": 1}),
         lab.stranger.ask("Jobs.Retry", {"id": ref.id}),
         lab.stranger.ask("Jobs.Nosuch", {}),
-        lab.stranger.ask("Jobs.GetKey", {"service": "lab", "type": "work", "key": "nobody's"}),
+        lab.stranger.ask("Jobs.GetKey", {"service": "lab", "type": "work", "key": "unknown"}),
     )
     schemas: dict[str, Any] = contract()["errors"]
     for told in refusals:

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs_admin.api.client import JobQuery
 from jobs_admin.api.errors import QueryTimeout
 from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.api.views.dead_groups import DeadGroupView
 from jobs_admin.projection.error_patterns import pattern_of
 from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rows import microseconds
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
-from jobs_admin.reads.dead_groups import DeadGroup, dead_groups
+from jobs_admin.reads.dead_groups import dead_groups
 from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import AdminLab, until_shown
 from tests.admin.made_log import Scribe, split
@@ -36,7 +36,8 @@ from tests.given import (
     stale_completion_ignored,
     started,
 )
-from tests.support.lab import Task, dead_jobs
+from tests.support.example_service import Task
+from tests.support.lab import dead_jobs
 from trellis_jobs.jetstream.log.feed import LogMessage, LogPosition
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
@@ -95,10 +96,10 @@ async def test_dead_jobs_are_grouped_by_what_killed_them_the_most_frequent_first
 
 async def test_groups_are_of_the_jobs_that_a_filter_wants_and_come_in_pages(lab: AdminLab) -> None:
     ids = await _die(lab, "disk of order 1 is full", "no route", "disk of order 2 is full")
-    full = await lab.client.group_dead(JobQuery(error="IS FULL"))
+    full = await lab.client.group_dead(JobFilter(error="IS FULL"))
     assert [(group.jobs, group.example_id) for group in full.entries] == [(2, ids[2])]
-    assert (await lab.client.group_dead(JobQuery(payload={"text": "no route"}))).jobs == 1
-    assert (await lab.client.group_dead(JobQuery(service="nobody"))).count == 0
+    assert (await lab.client.group_dead(JobFilter(payload={"text": "no route"}))).jobs == 1
+    assert (await lab.client.group_dead(JobFilter(service="unknown"))).count == 0
     first = await lab.client.group_dead(limit=1)
     assert (len(first.entries), first.count, first.jobs, first.next_offset) == (1, 2, 3, 1)
     [second] = (await lab.client.group_dead(limit=1, offset=1)).entries
@@ -126,8 +127,11 @@ def deaths(draw: st.DrawFn) -> list[LogMessage]:
         job = JobAddress(*draw(st.sampled_from(QUEUES)), f"job-{number}")
         minute = 60.0 * draw(st.integers(0, 45) | st.integers(0, 3000))
         of_job = {"job": job, "at": after(minute)}
+        version = draw(st.sampled_from([None, "v1", "v2"]))
         killed = error(message=draw(st.sampled_from(KILLED_BY)))
-        scribe.write(created(**of_job), started(**of_job), dead(**of_job, error=killed))
+        scribe.write(
+            created(**of_job), started(**of_job, app_version=version), dead(**of_job, error=killed)
+        )
         then = draw(st.sampled_from([None, None, "again", "dismissed", "noted"]))
         if then == "again":
             scribe.write(retried(**of_job))
@@ -143,13 +147,14 @@ minutes = st.integers(-5, 75) | st.integers(-5, 3100)
 moments = st.none() | minutes.map(lambda minutes: after(60 * minutes + 7))
 filters = st.builds(
     JobFilter,
-    service=st.sampled_from([None, None, "billing", "shop", "nobody"]),
+    service=st.sampled_from([None, None, "billing", "shop", "unknown"]),
     type=st.sampled_from([None, None, "send"]),
-    states=st.just([JobState.DEAD]),
+    state=st.just([JobState.DEAD]),
     since=moments,
     until=moments,
     error=st.sampled_from([None, None, "503", "No Route", "disk", "order 2", "route", "2", "a' f"]),
     id_prefix=st.sampled_from([None, None, None, "job-", "job-1"]),
+    app_version=st.sampled_from([None, None, None, "v1"]),
 )
 
 
@@ -157,25 +162,26 @@ def _plainly(path: Path, wanted: JobFilter) -> dict[tuple[str, str, str], list[t
     """The same by a look at every job: when each changed and ended, and its id, oldest first."""
     with closing(sqlite3.connect(path)) as database:
         rows = database.execute(
-            "SELECT service, type, error, updated_at, ended_at, id FROM jobs_projection "
-            "WHERE state = 'dead' ORDER BY updated_at"
+            "SELECT service, type, error, updated_at, ended_at, id, app_version "
+            "FROM jobs_projection WHERE state = 'dead' ORDER BY updated_at"
         ).fetchall()
     low = -(2**63) if wanted.since is None else microseconds(wanted.since)
     high = 2**63 if wanted.until is None else microseconds(wanted.until)
     groups = defaultdict(list)
-    for service, of_type, text, changed, ended, job_id in rows:
+    for service, of_type, text, changed, ended, job_id, version in rows:
         if (
             wanted.service in (None, service)
             and wanted.type in (None, of_type)
             and low <= changed < high
             and (wanted.error or "").casefold() in text
             and job_id.startswith(wanted.id_prefix or "")
+            and wanted.app_version in (None, version)
         ):
             groups[service, of_type, pattern_of(text)].append((changed, ended, job_id))
     return dict(groups)
 
 
-def _check(group: DeadGroup, jobs: list[tuple[Any, ...]]) -> None:
+def _check(group: DeadGroupView, jobs: list[tuple[Any, ...]]) -> None:
     """Several may have changed at the same time."""
     assert group.jobs == len(jobs)
     first, last = jobs[0][0], jobs[-1][0]
@@ -202,18 +208,18 @@ def test_groups_are_what_a_look_at_every_dead_job_finds_whatever_is_asked(
                 expected = _plainly(path, wanted)
                 shown = {
                     (group.service, group.type, (group.error or "").casefold()): group
-                    for group in found.groups
+                    for group in found.entries
                 }
                 assert shown.keys() == expected.keys()
                 for kind, jobs in expected.items():
                     _check(shown[kind], jobs)
                 assert found.count == len(expected)
                 assert found.jobs == sum(map(len, expected.values()))
-                numbers = [group.jobs for group in found.groups]
+                numbers = [group.jobs for group in found.entries]
                 assert numbers == sorted(numbers, reverse=True)
-                for page, group in enumerate(found.groups):
+                for page, group in enumerate(found.entries):
                     alone = await dead_groups(readers, wanted, offset=page, limit=1)
-                    assert alone.groups == [group]
+                    assert alone.entries == (group,)
 
     with TemporaryDirectory() as folder:
         asyncio.run(check(Path(folder) / "jobs.sqlite"))

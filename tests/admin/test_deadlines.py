@@ -1,10 +1,11 @@
-"""Deadlines: a job that is late is ended once, whoever wrote its deadline and however."""
+"""Deadlines: a job that is late is ended once, in whatever form its deadline was written."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -15,8 +16,6 @@ from jobs_admin.reads import candidates
 from jobs_admin.reads.readers import Readers
 from tests import given
 from tests.admin.upkeep_lab import (
-    Care,
-    WardJobs,
     key_view,
     looking_after,
     producer,
@@ -24,9 +23,10 @@ from tests.admin.upkeep_lab import (
     until_swept,
     worker,
 )
+from tests.support.example_service import Report, Task, TaskJobs
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
-from trellis_jobs import JobRef
+from trellis_jobs import JobRef, Queue
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.log.event_log import Latest
 from trellis_jobs.model import events as e
@@ -59,17 +59,31 @@ def test_a_job_that_is_over_is_never_late(state: JobState) -> None:
     assert plan_expiry(given.REPORT, stands(state, given.NOON), given.after(60)) is None
 
 
-async def test_a_job_that_nobody_runs_expires_and_says_why(
+async def test_a_job_that_no_worker_runs_expires_and_says_why(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.brief.create(Care())
+        ref = await jobs.brief.create(Task())
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             assert await until_kind(raw, ref, EventKind.EXPIRED) == ["created", "expired"]
             job = await ref.get()
         assert (job.state, job.why) == (JobState.EXPIRED, "the deadline passed")
         assert job.deadline is not None
         assert job.updated_at >= job.deadline
+
+
+async def gets_to(
+    raw: Probe, queue: Queue[Task, Report], task: Task, kind: EventKind
+) -> JobRef[Any]:
+    """Creates jobs until one gets this far before its deadline: a busy machine may be late."""
+    while True:
+        ref = await queue.create(task)
+
+        async def is_decided(ref: JobRef[Any] = ref) -> set[EventKind]:
+            return {kind, EventKind.EXPIRED} & {*await raw.kinds(ref)}
+
+        if kind in await until(is_decided, f"{ref} gets to {kind}, or its deadline passes"):
+            return ref
 
 
 async def test_a_running_handler_is_told_that_its_time_is_over(
@@ -80,8 +94,7 @@ async def test_a_running_handler_is_told_that_its_time_is_over(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
-        ref = await ward.jobs.brief.create(Care(do="wait"))
-        await ward.until_running(ref)
+        ref = await gets_to(raw, ward.jobs.brief, Task(do="wait"), EventKind.STARTED)
         await until(lambda: ward.cancelled == [ref.id], "the handler was told")
         assert await raw.kinds(ref) == ["created", "started", "expired"]
         await raw.until_empty()
@@ -95,7 +108,7 @@ async def test_a_job_that_waits_for_its_next_try_expires_before_that(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
-        ref = await ward.jobs.brief.create(Care(do="always fail"))
+        ref = await gets_to(raw, ward.jobs.brief, Task(do="always fail"), EventKind.RETRY)
         kinds = await until_kind(raw, ref, EventKind.EXPIRED)
         assert kinds == ["created", "started", "retry", "expired"]
 
@@ -145,7 +158,7 @@ async def test_a_deadline_counts_in_whatever_form_it_was_written(
         assert [await raw.kinds(ref) for ref in early] == [["created"]] * len(forms)
 
 
-async def written(raw: Probe, jobs: WardJobs, job_id: str, deadline: str) -> JobRef[int]:
+async def written(raw: Probe, jobs: TaskJobs, job_id: str, deadline: str) -> JobRef[Report]:
     """A job that another runtime created."""
     address = JobAddress("ward", "plain", job_id)
     created = given.created(job=address, at=datetime.now(UTC), payload={"do": "answer"})
@@ -164,10 +177,9 @@ async def test_jobs_that_are_done_or_not_yet_late_are_left_alone(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
     ):
-        done = await ward.jobs.brief.create(Care())
-        await done.wait(timeout=10)
-        undated = await ward.jobs.plain.create(Care())
-        late = await ward.jobs.brief.create(Care(do="wait"))
+        done = await gets_to(raw, ward.jobs.brief, Task(), EventKind.COMPLETED)
+        undated = await ward.jobs.plain.create(Task())
+        late = await ward.jobs.brief.create(Task(do="wait"))
         await until_kind(raw, late, EventKind.EXPIRED)
         await until_swept(daemon, "janitor")
         assert await raw.kinds(done) == ["created", "started", "completed"]
@@ -193,7 +205,7 @@ async def test_two_daemons_end_a_late_job_once(server: EmbeddedServer, tmp_path:
         looking_after(server.url, tmp_path / "one.sqlite") as one,
         looking_after(server.url, tmp_path / "two.sqlite") as two,
     ):
-        refs = await asyncio.gather(*(jobs.brief.create(Care()) for _ in range(100)))
+        refs = await asyncio.gather(*(jobs.brief.create(Task()) for _ in range(100)))
         for ref in refs:
             await until_kind(raw, ref, EventKind.EXPIRED)
         await until_swept(one, "janitor")
@@ -207,7 +219,7 @@ async def test_a_stranger_cannot_keep_a_late_job_alive(
 ) -> None:
     """Bytes under its subjects that are no event move the guard, and the projection skips them."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.brief.create(Care())
+        ref = await jobs.brief.create(Task())
         await raw.connection.request(
             subjects.lifecycle(ref.address, EventKind.PROGRESS), b"rubbish"
         )
@@ -217,14 +229,14 @@ async def test_a_stranger_cannot_keep_a_late_job_alive(
 
 async def test_a_late_job_waits_for_its_key_no_more(server: EmbeddedServer, tmp_path: Path) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.keyed.create(Care())
+        ref = await jobs.keyed.create(Task())
         created = (await raw.events.history(ref.address))[0].event
         assert isinstance(created, e.Created)
         purge = orjson.dumps({"filter": subjects.history(ref.address)})
         await raw.connection.request("$JS.API.STREAM.PURGE.JOBS", purge)
         await raw.events.try_append(None, replace(created, deadline=created.at + SOON))
         assert (await key_view(raw, jobs.keyed).read()).is_queued(ref.id)
-        never = timedelta(hours=1)  # so that nobody else tidies the key
+        never = timedelta(hours=1)  # so that nothing else cleans up the key
         async with looking_after(server.url, tmp_path / "jobs.sqlite", reconcile_interval=never):
             await until_kind(raw, ref, EventKind.EXPIRED)
             await key_view(raw, jobs.keyed).until_empty()

@@ -31,8 +31,7 @@ from jobs_admin.maintenance.stuck_messages import (
 from jobs_admin.maintenance.worker_liveness import WorkerLiveness
 from tests import given
 from tests.admin.upkeep_lab import (
-    Care,
-    WardProcess,
+    MaintainedProcess,
     ask,
     consumer,
     forget_heartbeats,
@@ -47,6 +46,7 @@ from tests.admin.upkeep_lab import (
     ward_process,
     worker,
 )
+from tests.support.example_service import Report, Task
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
@@ -86,7 +86,7 @@ async def test_a_job_whose_worker_died_before_it_said_anything_is_dead_and_says_
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.once.create(Care())
+        ref = await jobs.once.create(Task())
         await taken_and_killed(server.url, tmp_path / "mute", "once", ref, says_nothing=True)
         async with looking_after(server.url, tmp_path / "jobs.sqlite"), worker(server.url, "once"):
             assert await until_kind(raw, ref, EventKind.DEAD) == ["created", "dead"]
@@ -109,7 +109,7 @@ async def test_a_death_is_told_of_the_attempt_that_was_lost(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.once.create(Care())
+        ref = await jobs.once.create(Task())
         await taken_and_killed(server.url, tmp_path / "worker", "once", ref)
         async with looking_after(server.url, tmp_path / "jobs.sqlite"), worker(server.url, "once"):
             await until_kind(raw, ref, EventKind.DEAD)
@@ -129,7 +129,7 @@ async def test_as_many_deliveries_are_made_as_the_queue_allows(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
-        ref = await jobs.twice.create(Care())
+        ref = await jobs.twice.create(Task())
         for name in ("first", "second"):
             assert await raw.kinds(ref) == ["created"]
             await taken_and_killed(server.url, tmp_path / name, "twice", ref, says_nothing=True)
@@ -145,10 +145,10 @@ async def test_without_dead_letters_a_lost_attempt_is_dead_and_a_failure_is_not(
 ) -> None:
     """The admin runtime buries the first, a worker the second: both say the same."""
     async with producer(server.url) as jobs:
-        lost = await getattr(jobs, queue).create(Care())
+        lost = await getattr(jobs, queue).create(Task())
         await taken_and_killed(server.url, tmp_path / "worker", queue, lost)
         async with looking_after(server.url, tmp_path / "jobs.sqlite"), worker(server.url, queue):
-            failed = await getattr(jobs, queue).create(Care(do="always fail"))
+            failed = await getattr(jobs, queue).create(Task(do="always fail"))
             await until_state(lost, JobState.DEAD)
             await until_state(failed, JobState.FAILED)
 
@@ -158,7 +158,7 @@ async def test_a_job_is_found_dead_though_its_advisory_was_lost(
     server: EmbeddedServer, tmp_path: Path, says_nothing: bool
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.once.create(Care())
+        ref = await jobs.once.create(Task())
         await taken_and_killed(
             server.url, tmp_path / "lost", "once", ref, says_nothing=says_nothing
         )
@@ -166,14 +166,14 @@ async def test_a_job_is_found_dead_though_its_advisory_was_lost(
         async with worker(server.url, "once") as ward:
             await until_advised(raw)
             await purge(raw, "JOBS_ADVISORIES")
-            running = await ward.jobs.once.create(Care(do="wait"))
+            running = await ward.jobs.once.create(Task(do="wait"))
             await ward.until_running(running)
             async with looking_after(server.url, tmp_path / "jobs.sqlite"):
                 await until_kind(raw, ref, EventKind.DEAD)
                 await until_sourced(raw, 1)
                 assert await raw.kinds(running) == ["created", "started"]
                 ward.go.set()
-                assert await running.wait(timeout=10) == 1
+                assert (await running.wait(timeout=10)).tries == 1
 
 
 async def until_advised(raw: Probe) -> None:
@@ -187,16 +187,16 @@ async def until_advised(raw: Probe) -> None:
 async def test_a_job_whose_advisory_was_lost_is_found_behind_many_that_wait_for_their_retry(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """More than are read at once; and until it is found, nobody promises that it starts."""
+    """There are more than are read at once, and until it is found, explain promises no start."""
     async with probe(server.url) as raw:
         async with worker(server.url, "patient") as ward:
-            many = [await ward.jobs.patient.create(Care(do="always fail")) for _ in range(120)]
+            many = [await ward.jobs.patient.create(Task(do="always fail")) for _ in range(120)]
             for each in many:
                 await until_state(each, JobState.RETRY)
-            for_later = await ward.jobs.patient.create(Care())
-            assert await for_later.wait(timeout=10) == 1
+            for_later = await ward.jobs.patient.create(Task())
+            assert (await for_later.wait(timeout=10)).tries == 1
         async with producer(server.url) as jobs:
-            ref = await jobs.patient.create(Care())
+            ref = await jobs.patient.create(Task())
         with ward_process(server.url, tmp_path / "mute", "patient", says_nothing=True) as mute:
             await until(lambda: mute.begun.count(ref.id) == 2, "it was delivered twice")
             await until_advised(raw)
@@ -217,29 +217,29 @@ async def test_a_job_whose_advisory_was_lost_is_found_behind_many_that_wait_for_
 async def test_a_message_that_waits_for_its_worker_is_not_taken_for_stuck(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """It was delivered once, and its next delivery waits until somebody asks for work."""
+    """It was delivered once, and its next delivery waits until a worker requests one."""
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
     ):
-        ref = await jobs.twice.create(Care())
+        ref = await jobs.twice.create(Task())
         await taken_and_killed(server.url, tmp_path / "mute", "twice", ref, says_nothing=True)
         began = asyncio.get_running_loop().time()
         while asyncio.get_running_loop().time() - began < 4:  # three ack_waits prove exhaustion
             await until_swept(daemon, "stuck messages")
         assert await raw.kinds(ref) == ["created"]
         async with worker(server.url, "twice"):
-            assert await ref.wait(timeout=10) == 1
+            assert (await ref.wait(timeout=10)).tries == 1
 
 
 @asynccontextmanager
 async def a_waiting_job(
     url: str, folder: Path
-) -> AsyncIterator[tuple[JobRef[int], Probe, WardProcess]]:
+) -> AsyncIterator[tuple[JobRef[Report], Probe, MaintainedProcess]]:
     """Taken, and held by a worker that says nothing."""
     async with producer(url) as jobs, probe(url) as raw:
-        ref = await jobs.once.create(Care())
+        ref = await jobs.once.create(Task())
         with ward_process(url, folder, "once", says_nothing=True) as mute:
             await mute.until_begun(ref)
             yield ref, raw, mute
@@ -291,9 +291,9 @@ async def test_advisories_that_are_none_of_ours_change_nothing_and_stop_nothing(
             advisory(stream_seq="one"),
             advisory(stream_seq=-1),
             advisory(timestamp="yesterday"),
-            advisory(stream="SOMEBODY_ELSES"),
+            advisory(stream="ANOTHER"),
             advisory(stream_seq=4_711),
-            # Of a stream that was deleted: its sequences begin anew.
+            # Of a stream that was deleted: its sequences start again at 1.
             advisory(timestamp=long_ago),
         )
         await until_dealt_with(raw)
@@ -307,14 +307,14 @@ NEXT_YEAR = (datetime.now(UTC) + timedelta(days=365)).isoformat()
 MADE_UP = {
     "of a consumer without a limit": {"consumer": "ward-plain"},
     "of a consumer of another queue": {"consumer": "ward-once"},
-    "of no consumer": {"consumer": "ward-nobody"},
+    "of no consumer": {"consumer": "ward-unknown"},
     "of what is no name": {"consumer": "ward.plain.>"},
     "of a name without end": {"consumer": "x" * 100_000},
 }
 
 
 @pytest.mark.parametrize("changes", MADE_UP.values(), ids=MADE_UP.keys())
-async def test_whoever_makes_up_an_advisory_kills_no_job(
+async def test_a_forged_advisory_kills_no_job(
     server: EmbeddedServer, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     """A queue without a limit gives nothing up, whatever is said, and of whatever time."""
@@ -323,16 +323,16 @@ async def test_whoever_makes_up_an_advisory_kills_no_job(
         worker(server.url, "plain", "once") as ward,
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
-        ref = await ward.jobs.plain.create(Care(do="wait"))
+        ref = await ward.jobs.plain.create(Task(do="wait"))
         await ward.until_running(ref)
-        later = await ward.jobs.once.create(Care())
-        assert await later.wait(timeout=10) == 1
+        later = await ward.jobs.once.create(Task())
+        assert (await later.wait(timeout=10)).tries == 1
         said = {"timestamp": NEXT_YEAR, "stream_seq": 1, "deliveries": 5}
         await tell(raw, advisory(**said | changes))
         await until_dealt_with(raw)
         assert await raw.kinds(ref) == ["created", "started"]
         ward.go.set()
-        assert await ref.wait(timeout=10) == 1
+        assert (await ref.wait(timeout=10)).tries == 1
 
 
 async def test_an_advisory_of_fewer_deliveries_than_there_may_be_kills_no_job(
@@ -343,13 +343,13 @@ async def test_an_advisory_of_fewer_deliveries_than_there_may_be_kills_no_job(
         worker(server.url, "twice") as ward,
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
-        ref = await ward.jobs.twice.create(Care(do="wait"))
+        ref = await ward.jobs.twice.create(Task(do="wait"))
         await ward.until_running(ref)
         await tell(raw, advisory(consumer="ward-twice", deliveries=1))
         await until_dealt_with(raw)
         assert await raw.kinds(ref) == ["created", "started"]
         ward.go.set()
-        assert await ref.wait(timeout=10) == 1
+        assert (await ref.wait(timeout=10)).tries == 1
 
 
 async def test_when_a_message_was_given_up_is_not_after_the_server_heard_of_it(
@@ -357,7 +357,7 @@ async def test_when_a_message_was_given_up_is_not_after_the_server_heard_of_it(
 ) -> None:
     """The advisory was there before the job was started, though it says that it will come."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.once.create(Care(do="wait"))
+        ref = await jobs.once.create(Task(do="wait"))
         await until_sourced(raw, 1)
         await tell(raw, advisory(timestamp=NEXT_YEAR))
         async with worker(server.url, "once") as ward:
@@ -366,15 +366,15 @@ async def test_when_a_message_was_given_up_is_not_after_the_server_heard_of_it(
                 await until_dealt_with(raw)
             assert await raw.kinds(ref) == ["created", "started"]
             ward.go.set()
-            assert await ref.wait(timeout=10) == 1
+            assert (await ref.wait(timeout=10)).tries == 1
 
 
 async def test_when_a_job_was_started_is_not_for_its_worker_to_say(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Given up, then started anew by a worker whose clock is an hour behind."""
+    """Given up, then started again by a worker whose clock is an hour behind."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.once.create(Care(do="wait"))
+        ref = await jobs.once.create(Task(do="wait"))
         await until_sourced(raw, 1)
         given_up = datetime.now(UTC).isoformat()
         async with worker(server.url, "once", ahead=timedelta(hours=-1)) as ward:
@@ -384,7 +384,7 @@ async def test_when_a_job_was_started_is_not_for_its_worker_to_say(
                 await until_dealt_with(raw)
             assert await raw.kinds(ref) == ["created", "started"]
             ward.go.set()
-            assert await ref.wait(timeout=10) == 1
+            assert (await ref.wait(timeout=10)).tries == 1
 
 
 async def test_an_advisory_that_repeats_kills_once(server: EmbeddedServer, tmp_path: Path) -> None:
@@ -414,9 +414,9 @@ async def test_an_advisory_of_a_job_that_is_over_only_clears_its_message_away(
 async def test_a_late_advisory_does_not_kill_a_job_that_runs_again(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """A consumer that was deleted and made anew delivers what it had given up."""
+    """A consumer that was deleted and created again delivers what it had given up."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.once.create(Care(do="wait"))
+        ref = await jobs.once.create(Task(do="wait"))
         await until_sourced(raw, 1)
         given_up = datetime.now(UTC).isoformat()
         async with worker(server.url, "once") as ward:
@@ -426,14 +426,14 @@ async def test_a_late_advisory_does_not_kill_a_job_that_runs_again(
                 await until_dealt_with(raw)
             assert await raw.work_messages() == 1
             ward.go.set()
-            assert await ref.wait(timeout=10) == 1
+            assert (await ref.wait(timeout=10)).tries == 1
 
 
 async def test_a_key_is_free_again_after_its_holder_was_given_up(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref, key = await jobs.keyed_once.create(Care()), key_view(raw, jobs.keyed_once)
+        ref, key = await jobs.keyed_once.create(Task()), key_view(raw, jobs.keyed_once)
         await taken_and_killed(server.url, tmp_path / "worker", "keyed_once", ref)
         await key.until_held_by(ref)
         async with (
@@ -442,7 +442,7 @@ async def test_a_key_is_free_again_after_its_holder_was_given_up(
         ):
             await until_kind(raw, ref, EventKind.DEAD)
             await key.until_empty()
-            assert await (await ward.jobs.keyed_once.create(Care())).wait(timeout=10) == 1
+            assert (await (await ward.jobs.keyed_once.create(Task())).wait(timeout=10)).tries == 1
 
 
 async def test_a_job_without_a_limit_survives_thirty_shutdowns(
@@ -453,7 +453,7 @@ async def test_a_job_without_a_limit_survives_thirty_shutdowns(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
-        ref = await jobs.single.create(Care(do="wait"))
+        ref = await jobs.single.create(Task(do="wait"))
         for _ in range(30):
             async with worker(server.url, "single") as ward:
                 await ward.until_running(ref)
@@ -461,7 +461,7 @@ async def test_a_job_without_a_limit_survives_thirty_shutdowns(
         async with worker(server.url, "single") as ward:
             await ward.until_running(ref)
             ward.go.set()
-            assert await ref.wait(timeout=10) == 1
+            assert (await ref.wait(timeout=10)).tries == 1
         kinds = await raw.kinds(ref)
         assert kinds == ["created", *["started", "retry"] * 30, "started", "completed"]
 
@@ -476,7 +476,7 @@ def keys_of(raw: Probe) -> JobKeys:
 
 
 def watcher(raw: Probe, clock: list[float]) -> StuckMessages:
-    """Whoever looks for stuck messages, at a time of one's choice."""
+    """The search for stuck messages, at a time that the test chooses."""
     appender, work = GuardedAppender(raw.connection, raw.events), WorkMessages(raw.connection)
     keys = keys_of(raw)
     return StuckMessages(
@@ -496,7 +496,7 @@ async def test_a_message_gets_the_time_of_all_its_deliveries_before_it_is_given_
     clock = [1_000.0]
     async with producer(server.url) as jobs, probe(server.url) as raw:
         stuck = watcher(raw, clock)
-        ref = await jobs.once.create(Care())
+        ref = await jobs.once.create(Task())
         await taken_and_killed(server.url, tmp_path / "mute", "once", ref, says_nothing=True)
         async with worker(server.url, "once"):
             await until_advised(raw)
@@ -512,7 +512,7 @@ async def test_a_message_gets_the_time_of_all_its_deliveries_before_it_is_given_
 async def test_a_message_that_took_the_place_of_a_stuck_one_is_not_buried_for_it(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """The work queue was made anew in that moment, and its sequences begin again."""
+    """The work queue was created again in that moment, and its sequences start again."""
 
     class MadeAnew(WorkMessages):
         async def at(self, sequence: int) -> WorkMessage | InvalidWorkMessage | None:
@@ -523,7 +523,7 @@ async def test_a_message_that_took_the_place_of_a_stuck_one_is_not_buried_for_it
     clock = [1_000.0]
     async with producer(server.url) as jobs, probe(server.url) as raw:
         stuck = watcher(raw, clock)
-        ref = await jobs.once.create(Care())
+        ref = await jobs.once.create(Task())
         await taken_and_killed(server.url, tmp_path / "mute", "once", ref, says_nothing=True)
         async with worker(server.url, "once"):
             await until_advised(raw)
@@ -549,7 +549,7 @@ async def test_a_job_that_is_taken_over_meanwhile_is_not_buried(
                 return seen[0]
 
         ward.service.quiet()
-        ref = await ward.jobs.once.create(Care(do="wait"))
+        ref = await ward.jobs.once.create(Task(do="wait"))
         await until_sourced(raw, 1)
         appender, work = AMomentAgo(raw.connection, raw.events), WorkMessages(raw.connection)
         await appender.current(ref.address)
@@ -564,7 +564,7 @@ async def test_a_job_that_is_taken_over_meanwhile_is_not_buried(
         assert await raw.kinds(ref) == ["created", "started"]
         assert await raw.work_messages() == 1
         ward.go.set()
-        assert await ref.wait(timeout=10) == 1
+        assert (await ref.wait(timeout=10)).tries == 1
 
 
 # What an exhausted message means, decided without a server

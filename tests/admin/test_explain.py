@@ -57,7 +57,7 @@ def why(*events: Any, **changes: Any) -> Explanation:
     return explain(job(*(events or (created(),))), replace(FACTS, **changes))
 
 
-def test_nobody_works_on_its_queue() -> None:
+def test_no_worker_runs_its_queue() -> None:
     found = why(workers=())
     assert found.because is Because.NO_WORKER
     assert found.sentence == "No worker serves the queue documents/render-report."
@@ -73,7 +73,7 @@ def test_a_worker_that_was_heard_of_lately_and_asks_for_nothing_is_none() -> Non
     )
 
 
-def test_nobody_ever_worked_on_its_queue() -> None:
+def test_no_worker_ever_ran_its_queue() -> None:
     assert "there never was one" in why(workers=(), queue=None).sentence
 
 
@@ -139,7 +139,7 @@ def test_its_key_is_held_and_by_whom() -> None:
     assert found.details["place"] == 2
 
 
-def test_its_key_is_held_by_somebody_whose_lease_is_over() -> None:
+def test_its_key_is_held_by_a_job_whose_lease_is_over() -> None:
     held = key_state(active=(slot(OTHER, expires_at=after(4)),))
     found = why(KEYED, key=held, expired=frozenset({held.active[0].token}))
     assert found.because is Because.KEY_BLOCKED
@@ -148,7 +148,7 @@ def test_its_key_is_held_by_somebody_whose_lease_is_over() -> None:
 
 
 @pytest.mark.parametrize("active", [(), (slot(),)])
-def test_a_key_that_is_free_or_its_own_keeps_nobody_waiting(active: tuple[Any, ...]) -> None:
+def test_a_key_that_is_free_or_its_own_keeps_no_job_waiting(active: tuple[Any, ...]) -> None:
     assert why(KEYED, key=key_state(active=active)).because is Because.ABOUT_TO_START
 
 
@@ -162,7 +162,9 @@ def test_its_deadline_has_passed(events: tuple[Any, ...]) -> None:
 def test_it_runs_and_where_and_since_when() -> None:
     found = why(created(deadline=after(60)), started(), owner_seen_at=after(9))
     assert found.because is Because.RUNNING
-    assert found.sentence == "Try 1 of 3 has been running on pod-7 since 2026-03-28T12:00:01Z."
+    assert (
+        found.sentence == "Try 1 of 3 has been running on worker pod-7 since 2026-03-28T12:00:01Z."
+    )
     assert found.until == after(60)
 
 
@@ -215,6 +217,11 @@ def test_how_it_ended(state: JobState, because: Because, words: str) -> None:
     found = explain(job(*LEADING_TO[state]), FACTS)
     assert found.because is because
     assert words in found.sentence
+
+
+def test_an_expired_job_gives_its_reason_once() -> None:
+    found = explain(job(*LEADING_TO[JobState.EXPIRED]), FACTS)
+    assert found.details == {"by": "worker"}
 
 
 def test_a_dead_job_says_after_how_many_tries_and_what_an_operator_may_do() -> None:

@@ -23,8 +23,9 @@ from jobs_admin.reads.readers import Readers
 from tests.admin.admin_lab import AdminLab, daemon_at, until_projected
 from tests.admin.made_log import rows_of
 from tests.admin.projection_lab import log_lab, projecting
+from tests.support.example_service import Task, TaskJobs
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Task, producer
+from tests.support.lab import producer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import Environment, utc_now
 from trellis_jobs.model.states import JobState
@@ -50,14 +51,14 @@ def cut(path: Path) -> None:
 
 
 def overwrite(path: Path) -> None:
-    """In place: whoever has it open reads this."""
+    """In place, so that a process that has it open reads this."""
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.write(os.urandom(size))
 
 
 def drop_a_table(path: Path) -> None:
-    """The others are as they were; so is the file itself, as long as somebody has it open."""
+    """The others are as they were; so is the file itself, as long as a process has it open."""
     with closing(sqlite3.connect(path)) as database:
         database.execute("DROP TABLE job_counts")
         database.commit()
@@ -69,7 +70,7 @@ every_harm = pytest.mark.parametrize(
 )
 
 
-async def create_jobs(jobs: LabJobs) -> set[str]:
+async def create_jobs(jobs: TaskJobs) -> set[str]:
     return {(await jobs.work.create(Task(text="x" * 500))).id for _ in range(JOBS)}
 
 
@@ -84,7 +85,7 @@ async def listed(client: AdminClient) -> set[str] | None:
 
 
 @every_harm
-async def test_it_comes_back_by_itself_while_nobody_asks(
+async def test_it_comes_back_by_itself_without_requests(
     server: EmbeddedServer, tmp_path: Path, harm: Harm
 ) -> None:
     path = tmp_path / "jobs.sqlite"
@@ -130,7 +131,7 @@ async def test_who_asks_is_told_and_then_answered(
 async def test_a_reader_that_meets_damage_tells_the_projector(
     lab: AdminLab, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody else can: the file looks as if it had not been written."""
+    """Other processes cannot: the file looks as if it had not been written."""
     await create_jobs(lab.jobs)
     await until_projected(lab.daemon, JOBS)
     with lab.path.open("rb"):
@@ -141,7 +142,7 @@ async def test_a_reader_that_meets_damage_tells_the_projector(
         async def refused() -> bool:
             return await listed(lab.client) is None
 
-        await until(refused, "somebody is refused")
+        await until(refused, "a request is refused")
         await until(lambda: file_id(lab.path) not in (None, before), "there is another file")
     [rebuilt] = [each for each in caplog.records if "rebuilding the projection" in each.message]
     assert rebuilt.levelname == "WARNING"

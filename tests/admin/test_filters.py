@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from jobs_admin.api.job_filter import JobFilter
-from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import jobs as reads
@@ -46,7 +46,7 @@ def story(number: int) -> list[e.Event]:
     why = error(message=f"Upstream {number % 7} is DOWN")
     ends: list[list[e.Event]] = [
         [],
-        [started(at=at), completed(at=after(number + 100))],
+        [started(at=at, app_version=f"v{number % 4}"), completed(at=after(number + 100))],
         [dead(error=why, at=at, attempt=None)],
     ]
     return [begun, *ends[number % 3]]
@@ -80,16 +80,16 @@ async def found(readers: Readers, wanted: JobFilter, **page: int) -> list[int]:
 
 FILTERS: dict[str, tuple[JobFilter, Any]] = {
     "all": (JobFilter(), lambda n: True),
-    "a state": (JobFilter(states=[JobState.DEAD]), lambda n: n % 3 == 2),
+    "a state": (JobFilter(state=[JobState.DEAD]), lambda n: n % 3 == 2),
     "states, one twice": (
-        JobFilter(states=[JobState.DEAD, JobState.PENDING, JobState.DEAD]),
+        JobFilter(state=[JobState.DEAD, JobState.PENDING, JobState.DEAD]),
         lambda n: n % 3 != 1,
     ),
-    "no states": (JobFilter(states=[]), lambda n: False),
+    "no states": (JobFilter(state=[]), lambda n: False),
     "a service": (JobFilter(service="s1"), lambda n: n % 2 == 1),
     "a type": (JobFilter(type="t2"), lambda n: n % 5 == 2),
     "service, type and state": (
-        JobFilter(service="s1", type="t2", states=[JobState.COMPLETED]),
+        JobFilter(service="s1", type="t2", state=[JobState.COMPLETED]),
         lambda n: n % 2 == 1 and n % 5 == 2 and n % 3 == 1,
     ),
     "since": (JobFilter(since=after(110)), lambda n: n % 3 == 1 and n >= 10),
@@ -100,7 +100,7 @@ FILTERS: dict[str, tuple[JobFilter, Any]] = {
     ),
     "a key": (JobFilter(key="acme:4"), lambda n: n % 6 == 4),
     "a key and a state": (
-        JobFilter(key="acme:4", states=[JobState.COMPLETED]),
+        JobFilter(key="acme:4", state=[JobState.COMPLETED]),
         lambda n: n % 6 == 4 and n % 3 == 1,
     ),
     "a prefix": (JobFilter(id_prefix="job-02"), lambda n: 20 <= n < 30),
@@ -108,6 +108,11 @@ FILTERS: dict[str, tuple[JobFilter, Any]] = {
     "a whole id": (JobFilter(id_prefix="job-042"), lambda n: n == 42),
     "an error": (JobFilter(error="upstream 3 IS down"), lambda n: n % 3 == 2 and n % 7 == 3),
     "an error with signs": (JobFilter(error="%' OR 1=1 --"), lambda n: False),
+    "a version": (JobFilter(app_version="v1"), lambda n: n % 3 == 1 and n % 4 == 1),
+    "a version, a state and a time": (
+        JobFilter(app_version="v1", state=[JobState.COMPLETED], since=after(110)),
+        lambda n: n % 3 == 1 and n % 4 == 1 and n >= 10,
+    ),
     "a value": (JobFilter(payload={"customer": 3}), lambda n: n % 4 == 3),
     "two values": (JobFilter(payload={"customer": 3, "of.page": 7}), lambda n: n == 7),
     "a number that may be text": (JobFilter(payload={"zip": 12345}), lambda n: True),
@@ -115,7 +120,7 @@ FILTERS: dict[str, tuple[JobFilter, Any]] = {
     "a number and text at one place": (JobFilter(payload={"a.b": 1}), lambda n: n == 7),
     "everything at once": (
         JobFilter(
-            service="s1", type="t4", states=[JobState.DEAD], since=after(0), until=after(500),
+            service="s1", type="t4", state=[JobState.DEAD], since=after(0), until=after(500),
             key="acme:5", id_prefix="job-", error="down", payload={"customer": 1},
         ),
         lambda n: n % 2 == 1 and n % 5 == 4 and n % 3 == 2 and n % 6 == 5 and n % 4 == 1,
@@ -148,13 +153,13 @@ async def test_pages_follow_each_other_by_the_place_of_the_last_job(
 ) -> None:
     wanted, is_wanted = FILTERS[name]
     told: list[int] = []
-    before: JobPlace | None = None
+    before: JobCursor | None = None
     for _ in range(JOBS):
         page = await reads.page(readers, wanted, offset=0, limit=7, before=before)
         told += [int(orjson.loads(each)["id"].removeprefix("job-")) for each in page.documents]
         if page.is_last:
             break
-        before = page.places[-1]
+        before = page.cursors[-1]
     assert told == [number for number in reversed(range(JOBS)) if is_wanted(number)]
 
 
@@ -168,10 +173,10 @@ async def test_jobs_of_the_same_moment_are_told_apart_by_their_number(tmp_path: 
     async with Readers.open(tmp_path / "jobs.sqlite") as opened:
         page = await reads.page(opened, JobFilter(), offset=0, limit=2)
         while True:
-            told += [place.first_seq for place in page.places]
+            told += [place.first_seq for place in page.cursors]
             if page.is_last:
                 break
-            page = await reads.page(opened, JobFilter(), offset=0, limit=2, before=page.places[-1])
+            page = await reads.page(opened, JobFilter(), offset=0, limit=2, before=page.cursors[-1])
     assert told == [*range(9, 0, -1)]
 
 
@@ -203,15 +208,15 @@ async def test_no_filter_looks_through_the_whole_table(path: Path, name: str) ->
     "wanted",
     [
         JobFilter(),
-        JobFilter(states=[JobState.DEAD, JobState.PENDING]),
+        JobFilter(state=[JobState.DEAD, JobState.PENDING]),
         JobFilter(service="s1"),
-        JobFilter(type="t2", states=[JobState.DEAD]),
+        JobFilter(type="t2", state=[JobState.DEAD]),
         JobFilter(service="s1", type="t2"),
     ],
 )
-@pytest.mark.parametrize("before", [None, JobPlace(created_at=after(30), first_seq=60)])
+@pytest.mark.parametrize("before", [None, JobCursor(created_at=after(30), first_seq=60)])
 async def test_lists_by_service_type_and_state_are_never_sorted(
-    readers: Readers, wanted: JobFilter, before: JobPlace | None
+    readers: Readers, wanted: JobFilter, before: JobCursor | None
 ) -> None:
     async with readers.snapshot() as database:
         query, values = await reads.page_query(database, wanted, found=60, reach=50, before=before)
@@ -226,12 +231,13 @@ async def test_filters_go_together_in_every_way(readers: Readers) -> None:
     choices: dict[str, tuple[Any, ...]] = {
         "service": (None, "s1"),
         "type": (None, "t1"),
-        "states": (None, [], [JobState.DEAD], list(JobState)),
+        "state": (None, [], [JobState.DEAD], list(JobState)),
         "since": (None, after(3)),
         "until": (None, after(300)),
         "key": (None, "acme:5"),
         "id_prefix": (None, "job-0", "job-0123456789"),
         "error": (None, "down"),
+        "app_version": (None, "v1"),
         "payload": (None, {}, {"customer": 1}),
     }
     for values in product(*choices.values()):
@@ -293,7 +299,7 @@ async def test_as_many_different_errors_as_there_are_jobs(tmp_path: Path) -> Non
         assert await found(opened, JobFilter(error="von s2")) == third
         late = [number for number in third if number >= 100]
         assert await found(opened, JobFilter(error="von s2", since=after(100))) == late
-        assert await found(opened, JobFilter(error="von s2", states=[JobState.FAILED])) == []
+        assert await found(opened, JobFilter(error="von s2", state=[JobState.FAILED])) == []
         page = await reads.page(opened, JobFilter(error="von s2"), offset=90, limit=20)
         assert (page.count, len(page.documents)) == (100, 10)
 

@@ -1,4 +1,4 @@
-"""How the admin runtime fares, over NATS and over HTTP."""
+"""The health of the admin runtime, over NATS and over HTTP."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from jobs_admin.api.errors import PortUnavailable
 from jobs_admin.api.views.health import CheckView, HealthStatus, HealthView, LoopState, Mode
 from jobs_admin.loops import Loop
 from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fetch_servers import OLDER_VERSIONS
-from tests.support.lab import Task, probe, producer
+from tests.support.lab import probe, producer
 from tests.support.servers import server_binary
 from trellis_jobs.contract.topology import ADVISORIES, LOG
 from trellis_jobs.embedded import EmbeddedServer
@@ -85,7 +86,7 @@ async def test_a_gap_at_the_end_of_the_log_is_no_lag(lab: AdminLab) -> None:
     assert (projection.last_seq, projection.lag_events) == (lasting, 0)
 
 
-async def test_a_projection_that_nobody_fills_lags_and_is_not_ready(
+async def test_a_projection_that_no_process_writes_lags_and_is_not_ready(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "jobs.sqlite"
@@ -159,6 +160,18 @@ async def test_a_missing_stream_shows(lab: AdminLab) -> None:
     assert streams.error == "missing streams: JOBS_ADVISORIES"
 
 
+async def test_a_limit_by_which_the_log_drops_events_shows(lab: AdminLab) -> None:
+    connection = lab.stranger.connection
+    config = (await api.request(connection, f"STREAM.INFO.{LOG}"))["config"]
+    limited = {**config, "max_msgs": 500, "discard": "old"}
+    await api.request(connection, f"STREAM.UPDATE.{LOG}", limited)
+    streams = await check(lab.client, "streams")
+    assert streams.status is HealthStatus.DEGRADED
+    assert streams.error == "JOBS deletes events by its limit max_msgs 500"
+    await api.request(connection, f"STREAM.UPDATE.{LOG}", {**limited, "discard": "new"})
+    assert (await check(lab.client, "streams")).status is HealthStatus.OK
+
+
 async def test_probes_answer_over_http(server: EmbeddedServer, tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url), daemon_at(server.url, path, health_port=0) as daemon:
@@ -222,7 +235,7 @@ async def test_a_port_that_is_taken_is_named(server: EmbeddedServer, tmp_path: P
 async def test_advisories_that_wait_for_long_are_degraded(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Nobody deals with them: the only daemon is one that answers."""
+    """They stay: the only daemon just answers requests."""
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url):
         async with daemon_at(server.url, path), AdminClient.connect(server.url) as c:
@@ -243,11 +256,12 @@ async def test_advisories_that_wait_for_long_are_degraded(
             time_passes(late, timedelta(minutes=6))
             for daemon, status in ((early, HealthStatus.OK), (late, HealthStatus.DEGRADED)):
                 told = await daemon.health.report()
-                [advisories] = [each for each in told.checks if each.name == "advisories"]
+                [advisories] = [each for each in told.view.checks if each.name == "advisories"]
                 assert advisories.status is status
-                assert advisories.facts["backlog"] == 3
+                assert advisories.backlog == 3
                 assert told.is_ready
-            assert 360 <= advisories.facts["oldestSeconds"] < 400
+            assert advisories.oldest_seconds is not None
+            assert 360 <= advisories.oldest_seconds < 400
 
 
 async def test_a_server_that_was_exchanged_is_told_by_its_version(tmp_path: Path) -> None:
@@ -264,6 +278,6 @@ async def test_a_server_that_was_exchanged_is_told_by_its_version(tmp_path: Path
 
                 async def newer() -> bool:
                     report = await daemon.health.report()
-                    return report.checks[0].facts["version"] not in ("", OLD)
+                    return report.checks[0].view.version not in ("", OLD)
 
                 await until(newer, "the new version is told")

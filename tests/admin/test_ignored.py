@@ -9,7 +9,8 @@ import pytest
 
 from tests.admin.admin_lab import AdminLab
 from tests.given import started
-from tests.support.lab import Task, probe, worker
+from tests.support.example_service import Task
+from tests.support.lab import probe, worker
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -47,7 +48,7 @@ async def test_events_and_messages_that_did_not_count_are_listed(lab: AdminLab) 
     assert twice.reason
 
 
-async def test_a_message_whose_subject_is_no_text_deafens_nobody(lab: AdminLab) -> None:
+async def test_a_message_whose_subject_is_not_text_ends_no_subscription(lab: AdminLab) -> None:
     """The server takes any bytes: into the log, and from there into the work queue."""
     async with worker(lab.url, "work") as bench:
         await published(lab.url, b"trellis.jobs.lab.work.J\xff.created")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 from pydantic import BaseModel
@@ -10,7 +11,8 @@ from pydantic import BaseModel
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.keys import KeyView
 from tests.admin.admin_lab import daemon_at, until_projected
-from trellis_jobs import JobRef, Jobs, KeyConcurrency, QueueDepth, QueueFull, Service, job
+from tests.support.example_service import ExampleJobs, example_jobs
+from trellis_jobs import JobRef, KeyConcurrency, QueueDepth, QueueFull, Service
 from trellis_jobs.embedded import EmbeddedServer
 
 
@@ -26,13 +28,17 @@ def _of(when_full: str) -> QueueDepth:
 KEY = KeyConcurrency(["/book", "/chapter"])
 
 
-class PressJobs(Jobs, service="press"):
-    newest = job(Page, int, key=KEY, queue=_of("replace-oldest"))
-    first = job(Page, int, key=KEY, queue=_of("reject"))
+PRESS: Final = example_jobs(
+    "press",
+    Page,
+    int,
+    newest={"key": KEY, "queue": _of("replace-oldest")},
+    first={"key": KEY, "queue": _of("reject")},
+)
 
 
-async def full(press: PressJobs, queue: str, page: Page) -> JobRef[int]:
-    """The last job that its key, which nobody works on, takes without a policy."""
+async def full(press: ExampleJobs[Page, int], queue: str, page: Page) -> JobRef[int]:
+    """The last job that its key admits without a policy; no worker runs the queue."""
     create = getattr(press, queue).create
     await create(page)
     last: JobRef[int] = await create(page)
@@ -47,7 +53,7 @@ async def test_a_job_that_took_the_place_of_another_is_told_of_its_key_alone(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """Two keys may look the same, and differ."""
-    service = Service(PressJobs)
+    service = Service(PRESS)
     async with (
         service.connect(server.url, workers=False),
         daemon_at(server.url, tmp_path / "jobs.sqlite") as daemon,
@@ -77,7 +83,7 @@ async def test_a_job_that_took_the_place_of_another_is_told_of_its_key_alone(
 async def test_who_is_rejected_leaves_nothing_to_tell(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    service = Service(PressJobs)
+    service = Service(PRESS)
     async with (
         service.connect(server.url, workers=False),
         daemon_at(server.url, tmp_path / "jobs.sqlite") as daemon,

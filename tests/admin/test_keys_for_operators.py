@@ -14,13 +14,12 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.maintenance.key_repair import plan_repair, removable
 from jobs_admin.projection.store import Projection
-from jobs_admin.reads.job_filter import status
+from jobs_admin.reads.job_filter import shared_conditions
 from jobs_admin.reads.keys import busy_query
 from jobs_admin.reads.readers import Readers
 from tests import given
 from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import (
-    Care,
     KeyView,
     ask,
     key_view,
@@ -32,6 +31,7 @@ from tests.admin.upkeep_lab import (
     ward_process,
     worker,
 )
+from tests.support.example_service import Report, Task
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
@@ -66,9 +66,9 @@ async def test_a_retried_job_waits_for_its_key_again_and_runs(
             await key.until_empty()
 
 
-async def a_dead_job(raw: Probe, url: str) -> JobRef[int]:
+async def a_dead_job(raw: Probe, url: str) -> JobRef[Report]:
     async with worker(url, "keyed") as ward:
-        ref = await ward.jobs.keyed.create(Care(do="wait"))
+        ref = await ward.jobs.keyed.create(Task(do="wait"))
         await ward.until_running(ref)
         head = await raw.events.head(ref.address)
         assert head is not None
@@ -95,7 +95,7 @@ async def test_an_operators_retry_is_let_in_though_its_key_is_full(
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
         dead = await a_dead_job(raw, server.url)
-        waiting = [await jobs.keyed.create(Care()) for _ in range(2)]
+        waiting = [await jobs.keyed.create(Task()) for _ in range(2)]
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             await ask(raw, "Jobs.Retry", {"id": dead.id})
             queued = [each.job_id for each in (await key_view(raw, jobs.keyed).read()).queued]
@@ -106,7 +106,7 @@ async def test_a_retry_that_comes_to_nothing_leaves_nothing_in_the_key(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with worker(server.url, "keyed") as ward, probe(server.url) as raw:
-        ref = await ward.jobs.keyed.create(Care())
+        ref = await ward.jobs.keyed.create(Task())
         await ref.wait(timeout=10)
         key = key_view(raw, ward.jobs.keyed)
         await key.until_empty()
@@ -120,7 +120,7 @@ async def test_an_operators_cancel_takes_a_waiting_job_out_of_its_key(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.keyed.create(Care())
+        ref = await jobs.keyed.create(Task())
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             await ask(raw, "Jobs.Cancel", {"id": ref.id})
             assert (await key_view(raw, jobs.keyed).read()).queued == ()
@@ -137,9 +137,9 @@ async def test_a_key_is_shown_with_its_holder_and_those_who_wait(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
     ):
-        running = await ward.jobs.keyed.create(Care(do="wait"))
+        running = await ward.jobs.keyed.create(Task(do="wait"))
         await ward.until_running(running)
-        waiting = await ward.jobs.keyed.create(Care())
+        waiting = await ward.jobs.keyed.create(Task())
         newest = (await raw.events.history(waiting.address))[-1].sequence
         shown = await ask(raw, "Jobs.GetKey", {**ACME, "minSeq": newest})
         (holder,) = shown["active"]
@@ -159,17 +159,17 @@ async def test_a_key_is_shown_with_its_holder_and_those_who_wait(
 @pytest.mark.parametrize(
     "asked",
     [
-        {**ACME, "key": "nobody"},
+        {**ACME, "key": "unknown"},
         {**ACME, "key": "0" * 64},
         {**ACME, "type": "other"},
         {**ACME, "key": "ward:acme' OR 1=1 --"},
     ],
 )
-async def test_a_key_that_nobody_used_is_not_found(
+async def test_a_key_that_no_job_used_is_not_found(
     server: EmbeddedServer, tmp_path: Path, asked: dict[str, Any]
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        await jobs.keyed.create(Care())
+        await jobs.keyed.create(Task())
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             refused = await ask(raw, "Jobs.GetKey", asked)
         assert refused["type"] == "NotFoundError"
@@ -180,7 +180,7 @@ async def test_keys_that_look_the_same_are_told_apart_by_their_hash(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        mine = await jobs.keyed.create(Care())
+        mine = await jobs.keyed.create(Task())
         created = (await raw.events.history(mine.address))[0].event
         assert isinstance(created, e.Created)
         assert created.concurrency is not None
@@ -201,10 +201,10 @@ async def test_busy_keys_are_listed_page_by_page_the_busiest_first(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         for key, count in (("a", 1), ("b", 2), ("c", 1)):
             for _ in range(count):
-                await jobs.keyed.create(Care(key=key))
-        gone = await jobs.keyed.create(Care(key="gone"))
+                await jobs.keyed.create(Task(key=key))
+        gone = await jobs.keyed.create(Task(key="gone"))
         await gone.cancel()
-        await jobs.plain.create(Care())
+        await jobs.plain.create(Task())
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             first = await ask(raw, "Jobs.ListKeys", {"limit": 2})
             second = await ask(raw, "Jobs.ListKeys", {"limit": 2, "offset": first["nextOffset"]})
@@ -221,7 +221,7 @@ async def test_busy_keys_are_listed_in_the_order_of_an_index(
     async with Projection.open(tmp_path / "jobs.sqlite"):
         pass
     async with Readers.open(tmp_path / "jobs.sqlite") as readers:
-        of = status(JobFilter(**narrowed))
+        of = shared_conditions(JobFilter(**narrowed))
         plan = f"EXPLAIN QUERY PLAN {busy_query(of)}"
         steps = await readers.rows(plan, (*of.values, 50, 0))
     assert [step[-1].split(" INDEX ")[-1] for step in steps] == ["keys_by_jobs"]
@@ -231,7 +231,7 @@ async def test_keys_that_are_freed_in_the_loop_hide_no_others(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs:
-        waiting = {f"ward:{key}": await jobs.keyed.create(Care(key=key)) for key in "abcde"}
+        waiting = {f"ward:{key}": await jobs.keyed.create(Task(key=key)) for key in "abcde"}
         told = []
         async with (
             looking_after(server.url, tmp_path / "jobs.sqlite"),
@@ -246,10 +246,10 @@ async def test_keys_that_are_freed_in_the_loop_hide_no_others(
 # Releasing a blocked key
 
 
-async def a_blocked_key(url: str, raw: Probe, folder: Path) -> tuple[KeyView, JobRef[int]]:
-    """Its holder was killed, and its queue's policy is to wait for somebody's word."""
+async def a_blocked_key(url: str, raw: Probe, folder: Path) -> tuple[KeyView, JobRef[Report]]:
+    """Its holder was killed, and its queue's policy is to wait for an operator."""
     async with producer(url) as jobs:
-        ref, key = await jobs.blocked.create(Care()), key_view(raw, jobs.blocked)
+        ref, key = await jobs.blocked.create(Task()), key_view(raw, jobs.blocked)
         with ward_process(url, folder, "blocked") as process:
             await process.until_begun(ref)
             process.kill()
@@ -294,7 +294,7 @@ async def test_a_blocked_key_is_released_and_the_next_job_runs(
             assert stale.attempt == started.attempt
             assert "released by ann: its machine burnt down" in stale.error.message
             async with worker(server.url, "blocked") as ward:
-                assert await (await ward.jobs.blocked.create(Care())).wait(timeout=10) == 1
+                assert (await (await ward.jobs.blocked.create(Task())).wait(timeout=10)).tries == 1
             again = await ask(raw, "Jobs.ReleaseKey", body)
             assert again["type"] == "ValidationError"
             assert "does not hold" in again["message"]
@@ -310,11 +310,11 @@ async def test_a_key_whose_holder_lives_is_not_released(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite", ahead=ahead) as daemon,
     ):
-        ref = await ward.jobs.blocked.create(Care(do="wait"))
+        ref = await ward.jobs.blocked.create(Task(do="wait"))
         await ward.until_running(ref)
         newest = (await raw.events.history(ref.address))[-1].sequence
         await until_projected(daemon, newest)
-        waits = await ward.jobs.blocked.create(Care())
+        waits = await ward.jobs.blocked.create(Task())
         told = await ask(raw, "Jobs.Explain", {"id": waits.id})
         assert told["because"] == "waiting-for-key"
         assert [holder["isExpired"] for holder in told["details"]["holders"]] == [False]
@@ -323,13 +323,13 @@ async def test_a_key_whose_holder_lives_is_not_released(
         assert "cancel it" in refused["message"]
         assert await raw.kinds(ref) == ["created", "started"]
         ward.go.set()
-        assert await ref.wait(timeout=10) == 1
+        assert (await ref.wait(timeout=10)).tries == 1
 
 
 async def test_a_slot_that_was_left_long_ago_is_released_at_once(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Whoever has just started need not watch it first: the server knows how old the key is."""
+    """A new daemon need not watch it first: the server knows how old the key is."""
     async with probe(server.url) as raw:
         key, ref = await a_blocked_key(server.url, raw, tmp_path / "worker")
         slot = await key.until_held_by(ref)
@@ -366,7 +366,7 @@ async def test_releasing_a_slot_whose_job_is_over_is_noted_too(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with probe(server.url) as raw, producer(server.url) as jobs:
-        ref, key = await jobs.blocked.create(Care()), key_view(raw, jobs.blocked)
+        ref, key = await jobs.blocked.create(Task()), key_view(raw, jobs.blocked)
         await ref.cancel()
         now = datetime.now(UTC)
         left = given.slot(ref.id, heartbeat_at=now, expires_at=now + timedelta(milliseconds=50))
@@ -387,17 +387,17 @@ async def test_a_key_is_found_by_its_name_though_its_jobs_have_left_the_log(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref, key = await jobs.keyed.create(Care()), key_view(raw, jobs.keyed)
+        ref, key = await jobs.keyed.create(Task()), key_view(raw, jobs.keyed)
         await key.read()
         await purge(raw, "JOBS")
         async with looking_after(server.url, tmp_path / "jobs.sqlite"):
             for name in ("ward:acme", (await key.read()).address.hash):
                 shown = await ask(raw, "Jobs.GetKey", {**ACME, "key": name})
                 assert [each["jobId"] for each in shown["queued"]] == [ref.id]
-            for wrong in ({"key": "ward:nobody"}, {"type": "blocked"}):
+            for wrong in ({"key": "ward:unknown"}, {"type": "blocked"}):
                 refused = await ask(raw, "Jobs.GetKey", {**ACME, **wrong})
                 assert refused["type"] == "NotFoundError"
-            await jobs.keyed.create(Care(key="another"))
+            await jobs.keyed.create(Task(key="another"))
             shown = await ask(raw, "Jobs.GetKey", {**ACME, "key": "ward:another"})
             assert shown["queuedDepth"] == 1
 
@@ -429,7 +429,7 @@ def test_a_slot_that_is_still_renewed_is_left_to_its_handler() -> None:
     assert plan_repair(left, {"a": over}, frozenset(), given.after(600)) is None
 
 
-def test_a_job_that_waits_anew_gets_a_moment_until_the_log_says_so() -> None:
+def test_a_job_that_waits_again_gets_a_moment_until_the_log_says_so() -> None:
     """An operator's retry lets it into its key first."""
     left = given.key_state(queued=(given.waiting("b"),))
     over = given.status_in(JobState.DEAD)
@@ -455,7 +455,7 @@ async def test_what_finished_and_unknown_jobs_left_in_keys_is_removed(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with probe(server.url) as raw, producer(server.url) as jobs:
-        over, lives = await jobs.keyed.create(Care()), await jobs.keyed.create(Care())
+        over, lives = await jobs.keyed.create(Task()), await jobs.keyed.create(Task())
         await over.cancel()
         key, now = key_view(raw, jobs.keyed), datetime.now(UTC)
         long_ago = now - timedelta(minutes=5)
@@ -499,7 +499,7 @@ async def test_a_slot_that_is_renewed_is_not_repaired(
 ) -> None:
     """The job was cancelled, and its handler takes its time to tidy up."""
     async with probe(server.url) as raw, producer(server.url) as jobs:
-        ref, key = await jobs.keyed.create(Care()), key_view(raw, jobs.keyed)
+        ref, key = await jobs.keyed.create(Task()), key_view(raw, jobs.keyed)
         await ref.cancel()
         now = datetime.now(UTC)
         slot = given.slot(ref.id, heartbeat_at=now, expires_at=now + timedelta(seconds=1))
@@ -517,7 +517,7 @@ async def test_a_key_that_cannot_be_read_stops_no_repair(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with probe(server.url) as raw, producer(server.url) as jobs:
-        over = await jobs.keyed.create(Care())
+        over = await jobs.keyed.create(Task())
         await over.cancel()
         key, long_ago = key_view(raw, jobs.keyed), datetime.now(UTC) - timedelta(minutes=5)
         left = given.waiting(over.id, created_at=long_ago)
@@ -531,7 +531,7 @@ async def test_a_key_that_cannot_be_read_stops_no_repair(
             assert (await ask(raw, "Jobs.GetKey", broken))["type"] == "UnexpectedError"
 
 
-async def test_a_bucket_that_was_made_anew_is_looked_at_from_its_start(
+async def test_a_bucket_that_was_created_again_is_read_from_its_start(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with (
@@ -539,19 +539,19 @@ async def test_a_bucket_that_was_made_anew_is_looked_at_from_its_start(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
     ):
-        over, key = await jobs.keyed.create(Care()), key_view(raw, jobs.keyed)
+        over, key = await jobs.keyed.create(Task()), key_view(raw, jobs.keyed)
         await over.cancel()
         for _ in range(5):
             await key.write(await key.read())
         await until_swept(daemon, "key repair")
         config = await raw.connection.request("$JS.API.STREAM.INFO.KV_JOBS_KEYS")
-        await make_anew(raw, config.data)
+        await create_again(raw, config.data)
         left = given.waiting(over.id, created_at=datetime.now(UTC) - timedelta(minutes=5))
         await key.write(replace(key.empty, queued=(left,)))
         await key.until_empty()
 
 
-async def make_anew(raw: Probe, info: bytes) -> None:
+async def create_again(raw: Probe, info: bytes) -> None:
     await raw.connection.request("$JS.API.STREAM.DELETE.KV_JOBS_KEYS")
     config = orjson.dumps(orjson.loads(info)["config"])
     answer = await raw.connection.request("$JS.API.STREAM.CREATE.KV_JOBS_KEYS", config)

@@ -20,9 +20,10 @@ from tests import given
 from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import ask, looking_after, until_swept
 from tests.cli.shell import shell
+from tests.support.example_service import ExampleJobs, example_jobs
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
-from trellis_jobs import ActiveJob, Bindings, JobRef, Jobs, KeyConcurrency, QueueDepth, Service, job
+from trellis_jobs import ActiveJob, Bindings, JobRef, KeyConcurrency, QueueDepth, Service
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
@@ -41,16 +42,18 @@ class Ship(BaseModel):
     waits: bool = False
 
 
-class PortJobs(Jobs, service="port"):
-    unload = job(
-        Ship,
-        str,
-        concurrency=3,
-        ack_wait=1,
-        shared=True,
-        key=KeyConcurrency(["berth", "/berth"], stale_policy="block"),
-        queue=QueueDepth(max_queued_per_key=5),
-    )
+PORT: Final = example_jobs(
+    "port",
+    Ship,
+    str,
+    unload={
+        "concurrency": 3,
+        "ack_wait": 1,
+        "shared": True,
+        "key": KeyConcurrency(["berth", "/berth"], stale_policy="block"),
+        "queue": QueueDepth(max_queued_per_key=5),
+    },
+)
 
 
 def bindings(bucket: str | None) -> Bindings:
@@ -69,12 +72,12 @@ def bindings(bucket: str | None) -> Bindings:
 
 @dataclass
 class Dockers:
-    service: Service[PortJobs]
+    service: Service[ExampleJobs[Ship, str]]
     running: set[str] = field(default_factory=set)
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def jobs(self) -> PortJobs:
+    def jobs(self) -> ExampleJobs[Ship, str]:
         return self.service.jobs
 
     async def handle(self, active: ActiveJob[Ship]) -> str:
@@ -91,14 +94,14 @@ class Dockers:
 async def port(
     url: str, *, bucket: str | None = BUCKET, workers: bool = True
 ) -> AsyncIterator[Dockers]:
-    made = Dockers(Service(PortJobs, bindings=bindings(bucket)))
+    made = Dockers(Service(PORT, bindings=bindings(bucket)))
     made.jobs.unload.handle(made.handle)
     async with made.service.connect(url, workers=workers):
         yield made
 
 
 def key_in(bucket: str, **changes: Any) -> KeyState:
-    key_policy = PortJobs.contract.queues["unload"].key_policy
+    key_policy = PORT.contract.queues["unload"].key_policy
     assert key_policy is not None
     key = key_policy.template.resolve({"berth": "one"})
     address = KeyAddress("port", "unload", key.hash, bucket)
@@ -270,7 +273,7 @@ async def test_jobs_that_operators_create_are_let_in_by_the_same_bucket(
         ref = await dockers.jobs.unload.create(Ship(waits=True))
         await dockers.until_running(ref)
         manifest = tmp_path / "port.json"
-        manifest.write_bytes(orjson.dumps(to_manifest(PortJobs.contract)))
+        manifest.write_bytes(orjson.dumps(to_manifest(PORT.contract)))
         known_by = ("--contract", str(manifest)) if from_file else ()
         create = ("jobs", "create", "port/unload", '{"berth": "one"}', "--nats", server.url)
         created = await asyncio.to_thread(shell, *create, *known_by)

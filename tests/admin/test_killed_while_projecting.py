@@ -21,7 +21,7 @@ from trellis_jobs.embedded import EmbeddedServer
 JOBS: Final = int(os.environ.get("SOAK_JOBS", "4000"))
 KILLS: Final = int(os.environ.get("SOAK_KILLS", "5"))
 PORTION: Final = JOBS // KILLS // 10 * 10
-PATIENCE: Final = 600.0
+TIMEOUT: Final = 600.0
 
 pytestmark = pytest.mark.timeout(60 + JOBS / 20)
 
@@ -50,4 +50,4 @@ async def test_a_daemon_killed_again_and_again_repeats_and_skips_nothing(
 
 
 async def until_beyond(path: Path, position: int) -> None:
-    await until(lambda: position_of(path) > position, "it goes on", deadline=PATIENCE)
+    await until(lambda: position_of(path) > position, "it goes on", deadline=TIMEOUT)

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.rpc.pages import services_json
-from tests.admin.upkeep_lab import SERVICE, Care, looking_after, producer
+from jobs_admin.api.views.services import ServiceView, WorkerView
+from jobs_admin.rpc.pages import service_json
+from tests.admin.upkeep_lab import SERVICE, looking_after, producer
+from tests.support.example_service import Task
 from tests.support.lab import probe
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model import subjects
@@ -56,7 +58,7 @@ async def test_keys_of_any_length_are_listed_and_found(
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
         keys = [f"{number:05}{LONG}" for number in range(MANY_KEYS)]
-        refs = await asyncio.gather(*(jobs.keyed.create(Care(key=key)) for key in keys))
+        refs = await asyncio.gather(*(jobs.keyed.create(Task(key=key)) for key in keys))
         for ref in refs:
             await client.get(ref.id)
         page = await client.list_keys(limit=500)
@@ -68,9 +70,13 @@ async def test_keys_of_any_length_are_listed_and_found(
 
 
 def test_what_fits_is_told_whole() -> None:
-    entry = {"name": "shop", "workers": [{"instanceId": "pod-7"}] * 3, "types": []}
-    [whole] = services_json([entry], room=2_000)
+    worker = WorkerView(
+        service="shop", job_type="ship", instance_id="pod-7", timestamp=datetime.now(UTC)
+    )
+    service = ServiceView(name="shop", healthy=True, workers=(worker,) * 3, types=())
+    whole = service_json(service, max_bytes=2_000)
+    assert whole == service_json(service, max_bytes=len(whole))
     assert b"omittedWorkers" not in whole
-    [cut] = services_json([entry], room=1_024 + len(whole) - 1)
-    assert b'"omittedWorkers":' in cut
+    cut = service_json(service, max_bytes=len(whole) - 1)
+    assert b'"omittedWorkers":1' in cut
     assert len(cut) < len(whole)

@@ -83,15 +83,15 @@ async def test_a_page_of_candidates_is_not_all_their_payloads(readers: Readers) 
 
 async def test_a_list_reads_no_more_jobs_than_its_answer_has_room_for(readers: Readers) -> None:
     with at_most(ALL // 2):
-        page = await reads.page(readers, JobFilter(), offset=0, limit=500, room=1_000_000)
+        page = await reads.page(readers, JobFilter(), offset=0, limit=500, max_bytes=1_000_000)
     assert (page.count, len(page.documents), page.is_last) == (JOBS, 5, False)
-    assert len(page.places) == 5
+    assert len(page.cursors) == 5
 
 
 @asynccontextmanager
 async def filled(path: Path, messages: list[LogMessage], room: int) -> AsyncIterator[Ingest]:
     async with Projection.open(path) as projection:
-        ingest = Ingest(projection, LogPosition(), most_bytes=room)
+        ingest = Ingest(projection, LogPosition(), max_bytes=room)
         await ingest.apply(messages)
         yield ingest
 
@@ -112,10 +112,10 @@ async def test_small_events_of_large_jobs_are_taken_in_a_few_jobs_at_a_time(
     async with filled(path, begun, LARGE) as ingest:
         with at_most(ALL):
             await ingest.apply(scribe.messages[len(begun) :])
-        assert ingest.place.sequence == len(scribe.messages)
+        assert ingest.position.sequence == len(scribe.messages)
     async with Readers.open(path) as opened:
         assert (
-            await reads.page(opened, JobFilter(states=[JobState.ACTIVE]), offset=0, limit=1)
+            await reads.page(opened, JobFilter(state=[JobState.ACTIVE]), offset=0, limit=1)
         ).count == JOBS
 
 

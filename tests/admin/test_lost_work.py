@@ -31,8 +31,6 @@ from jobs_admin.reads.read_your_writes import LogProgress
 from jobs_admin.reads.readers import Readers
 from tests import given
 from tests.admin.upkeep_lab import (
-    Care,
-    Ward,
     forget_heartbeats,
     looking_after,
     producer,
@@ -44,6 +42,7 @@ from tests.admin.upkeep_lab import (
     ward_process,
     worker,
 )
+from tests.support.example_service import Task, TaskWorker
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
@@ -88,14 +87,14 @@ async def test_all_jobs_end_once_though_the_work_queue_was_lost(
         looking_after(server.url, tmp_path / "jobs.sqlite"),
     ):
         create = ward.jobs.plain.create
-        running = [await create(Care(do="wait")) for _ in range(5)]
-        failing = [await create(Care(do="fail once")) for _ in range(5)]
+        running = [await create(Task(do="wait")) for _ in range(5)]
+        failing = [await create(Task(do="wait, then fail once")) for _ in range(5)]
         await ward.until_running(*running, *failing)
         ward.service.quiet()
-        ward.fail.set()
+        ward.let_go(*failing)
         for ref in failing:
             await until_state(ref, JobState.RETRY)
-        pending = [await create(Care()) for _ in range(5)]
+        pending = [await create(Task()) for _ in range(5)]
         await until_sourced(raw, 15)
         await lose(raw)
         ward.service.resume()
@@ -119,7 +118,7 @@ async def all_end_once(raw: Probe, refs: Sequence[JobRef[Any]]) -> None:
         assert ends == ["completed"], ref
 
 
-def ran(ward: Ward, refs: Sequence[JobRef[Any]]) -> list[int]:
+def ran(ward: TaskWorker, refs: Sequence[JobRef[Any]]) -> list[int]:
     """How often each of the jobs was begun."""
     begun = Counter(job_id for job_id, _ in ward.runs)
     return [begun[ref.id] for ref in refs]
@@ -129,14 +128,14 @@ async def test_a_running_job_whose_worker_and_work_are_both_gone_is_tried_again(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.plain.create(Care())
+        ref = await jobs.plain.create(Task())
         with ward_process(server.url, tmp_path / "worker", "plain") as process:
             await process.until_begun(ref)
             await purge(raw, "JOBS_WORK")
             process.kill()
         await forget_heartbeats(raw)
         async with looking_after(server.url, tmp_path / "jobs.sqlite"), worker(server.url, "plain"):
-            assert await ref.wait(timeout=30) == 2
+            assert (await ref.wait(timeout=30)).tries == 2
         kinds = await raw.kinds(ref)
         assert kinds == ["created", "started", "retry", "started", "completed"]
         lost = (await raw.events.history(ref.address))[2].event
@@ -148,7 +147,7 @@ async def test_a_job_whose_last_try_was_lost_with_its_work_is_dead(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.single.create(Care())
+        ref = await jobs.single.create(Task())
         with ward_process(server.url, tmp_path / "worker", "single") as process:
             await process.until_begun(ref)
             await purge(raw, "JOBS_WORK")
@@ -170,7 +169,7 @@ async def test_a_running_job_whose_work_is_lost_is_left_to_its_worker(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
     ):
-        ref = await ward.jobs.plain.create(Care(do="wait"))
+        ref = await ward.jobs.plain.create(Task(do="wait"))
         await ward.until_running(ref)
         await purge(raw, "JOBS_WORK")
         began = asyncio.get_running_loop().time()
@@ -178,14 +177,14 @@ async def test_a_running_job_whose_work_is_lost_is_left_to_its_worker(
             await until_swept(daemon, "reconciliation")
         assert await raw.kinds(ref) == ["created", "started"]
         ward.go.set()
-        assert await ref.wait(timeout=10) == 1
+        assert (await ref.wait(timeout=10)).tries == 1
 
 
 async def test_a_job_whose_worker_died_is_left_to_the_server_as_long_as_its_message_is_there(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.single.create(Care())
+        ref = await jobs.single.create(Task())
         with ward_process(server.url, tmp_path / "worker", "single") as process:
             await process.until_begun(ref)
             process.kill()
@@ -201,7 +200,7 @@ async def test_a_young_job_is_given_time_to_reach_the_work_queue(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        await jobs.plain.create(Care())
+        await jobs.plain.create(Task())
         await until_sourced(raw, 1)
         await purge(raw, "JOBS_WORK")
         hour = timedelta(hours=1)
@@ -218,7 +217,7 @@ async def test_one_lost_message_behind_thousands_that_wait_is_found_in_one_sweep
     """Which a sweep does not get to, that looks at some jobs of each state."""
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        refs = await jobs.plain.create_many([Care()] * (5 * PAGE_SIZE))
+        refs = await jobs.plain.create_many([Task()] * (5 * PAGE_SIZE))
         await until_sourced(raw, len(refs))
         async with Projector.open(LogFeed(raw.connection), path) as projector:
             await projector.run(until=(await LogFeed(raw.connection).extent()).last_sequence)
@@ -249,7 +248,7 @@ def reconciliation(raw: Probe, readers: Readers) -> Reconciliation:
 
 async def test_two_daemons_put_a_job_back_once(server: EmbeddedServer, tmp_path: Path) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        refs = await asyncio.gather(*(jobs.plain.create(Care()) for _ in range(200)))
+        refs = await asyncio.gather(*(jobs.plain.create(Task()) for _ in range(200)))
         await until_sourced(raw, 200)
         await purge(raw, "JOBS_WORK")
         before = await last_sequence(raw)
@@ -277,7 +276,7 @@ async def test_the_run_that_was_lost_is_put_back_and_not_an_earlier_one(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with worker(server.url, "single") as ward, probe(server.url) as raw:
-        ref = await ward.jobs.single.create(Care(do="always fail"))
+        ref = await ward.jobs.single.create(Task(do="always fail"))
         await until_kind(raw, ref, EventKind.DEAD)
     async with probe(server.url) as raw:
         await raw.until_empty()
@@ -310,7 +309,7 @@ async def test_jobs_that_wait_in_the_work_queue_are_left_there(
         probe(server.url) as raw,
         looking_after(server.url, tmp_path / "jobs.sqlite") as daemon,
     ):
-        refs = [await jobs.plain.create(Care()) for _ in range(20)]
+        refs = [await jobs.plain.create(Task()) for _ in range(20)]
         await until_sourced(raw, 20)
         before = await last_sequence(raw)
         began = asyncio.get_running_loop().time()
@@ -325,7 +324,7 @@ async def test_a_stranger_cannot_keep_lost_work_from_being_found(
 ) -> None:
     """Bytes under a job's subjects that are no event: the projection does not count them."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.plain.create(Care())
+        ref = await jobs.plain.create(Task())
         await until_sourced(raw, 1)
         await raw.connection.request(
             subjects.lifecycle(ref.address, EventKind.PROGRESS), b"rubbish"
@@ -339,7 +338,7 @@ async def test_a_put_back_message_names_its_run_and_keeps_the_trace(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.plain.create(Care())
+        ref = await jobs.plain.create(Task())
         await until_sourced(raw, 1)
         await purge(raw, "JOBS_WORK")
         received: list[Any] = []

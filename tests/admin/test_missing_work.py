@@ -24,7 +24,8 @@ from jobs_admin.maintenance.reconciliation import PAGE_SIZE
 from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
 from tests.admin.test_lost_work import reconciliation
-from tests.admin.upkeep_lab import Care, producer, purge, until_sourced, worker
+from tests.admin.upkeep_lab import producer, purge, until_sourced, worker
+from tests.support.example_service import Task
 from tests.support.lab import Probe, probe
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.log.feed import LogFeed
@@ -137,13 +138,13 @@ def sent_by(server: EmbeddedServer, name: str) -> int:
     return sum(each["in_msgs"] for each in told["connections"] if each.get("name") == name)
 
 
-async def test_a_projection_that_lags_makes_nobody_ask_about_every_job(tmp_path: Path) -> None:
+async def test_a_projection_that_lags_causes_no_request_about_every_job(tmp_path: Path) -> None:
     """It shows 1,500 jobs that wait; by now they are done. Each was asked for, and read whole."""
     path = tmp_path / "jobs.sqlite"
     with EmbeddedServer.start(config=MONITORED) as server:
         async with worker(server.url, "plain") as ward, probe(server.url) as raw:
             ward.service.quiet()
-            await ward.jobs.plain.create_many([Care()] * (3 * PAGE_SIZE))
+            await ward.jobs.plain.create_many([Task()] * (3 * PAGE_SIZE))
             await until_sourced(raw, 3 * PAGE_SIZE)
             await projected(raw, path)
             ward.service.resume()
@@ -162,10 +163,10 @@ async def test_lost_work_is_found_though_the_counts_do_not_show_it(
     """As on a queue that never rests: others' messages make up for the lost one."""
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        refs = await jobs.plain.create_many([Care()] * 10)
+        refs = await jobs.plain.create_many([Task()] * 10)
         await until_sourced(raw, len(refs))
         await projected(raw, path)
-        later = await jobs.plain.create_many([Care()] * 10)
+        later = await jobs.plain.create_many([Task()] * 10)
         await until_sourced(raw, len(refs) + len(later))
         await purge(raw, "JOBS_WORK", subjects.work(refs[4].address))
         async with Readers.open(path) as readers:
@@ -180,7 +181,7 @@ async def test_running_work_is_never_taken_for_lost_work(
     path = tmp_path / "jobs.sqlite"
     async with worker(server.url, "plain") as ward, probe(server.url) as raw:
         ward.service.quiet()
-        refs = await ward.jobs.plain.create_many([Care()] * 1_000)
+        refs = await ward.jobs.plain.create_many([Task()] * 1_000)
         await until_sourced(raw, len(refs))
         ward.service.resume()
         for _ in range(3):

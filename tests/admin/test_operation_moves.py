@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import (
     OperationFilter,
     OperationState,
@@ -45,7 +45,7 @@ def test_an_operation_without_an_owner_is_claimed_by_the_first_that_comes() -> N
 
 def test_an_owner_that_is_silent_for_the_lease_loses_it_and_what_is_counted_stays() -> None:
     progress = Progress(
-        cursor=JobPlace(created_at=NOON, first_seq=5), page=(5, 8), done=3, refused={}, refusals=()
+        cursor=JobCursor(created_at=NOON, first_seq=5), page=(5, 8), done=3, refused={}, refusals=()
     )
     further = moves.advance(claimed(), progress, after(2))
     taken = moves.claim(further, "two", after(20), lease_expired=True)

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Invalid, NotFound, Unexpected
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.health import Mode
-from jobs_admin.api.views.jobs import JobPlace
+from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationFilter, OperationState, OperationVerb
 from jobs_admin.operations import operation as moves
 from jobs_admin.operations.operation import OperationRequest, Progress
@@ -77,7 +78,7 @@ async def test_every_job_that_matches_is_changed_once_and_its_event_names_the_op
     async with dead_jobs(lab, 30) as raw:
         await die(raw, 1, first=90, queue="slow")
         await until_projected(lab.daemon, 93)
-        query = JobQuery(type="work")
+        query = JobFilter(type="work")
         started_now = await lab.client.operate(REPLAY, query, reason="the bank is back")
         assert (started_now.state, started_now.total) == (OperationState.RUNNING, 30)
         over = await until_over(lab.client, started_now)
@@ -133,15 +134,15 @@ async def test_a_preview_tells_what_would_be_changed_and_refused_and_changes_not
     async with dead_jobs(lab, 4) as raw:
         last = await write(raw.events, created(job=numbered(7)))
         await until_projected(lab.daemon, last)
-        preview = await lab.client.preview(REPLAY, JobQuery(service="lab"))
+        preview = await lab.client.preview(REPLAY, JobFilter(service="lab"))
         assert preview.count == 4
         assert [(each.type, each.state, each.jobs) for each in preview.jobs] == [
             ("work", JobState.DEAD, 4)
         ]
         assert [(each.state, each.jobs) for each in preview.refused] == [(JobState.PENDING, 1)]
-        assert (await lab.client.preview(REPLAY, JobQuery(error="503"))).count == 4
-        assert (await lab.client.preview(REPLAY, JobQuery(error="nothing so"))).count == 0
-        assert (await lab.client.preview(REPLAY, JobQuery(since=after(2)))).count == 2
+        assert (await lab.client.preview(REPLAY, JobFilter(error="503"))).count == 4
+        assert (await lab.client.preview(REPLAY, JobFilter(error="nothing so"))).count == 0
+        assert (await lab.client.preview(REPLAY, JobFilter(since=after(2)))).count == 2
         assert (await lab.client.list_operations()).count == 0
         assert await times_changed(raw, [numbered(n) for n in range(4)]) == {0: 4}
 
@@ -192,7 +193,7 @@ async def test_secrets_are_replayed_as_they_are_in_the_log(lab: AdminLab) -> Non
 
 async def test_a_state_that_does_not_allow_the_change_is_refused_at_once(lab: AdminLab) -> None:
     with pytest.raises(Invalid, match="only dead jobs can be replayed, not failed ones"):
-        await lab.client.operate(REPLAY, JobQuery(state=[JobState.FAILED]))
+        await lab.client.operate(REPLAY, JobFilter(state=[JobState.FAILED]))
     with pytest.raises(NotFound, match="there is no operation nonsense"):
         await lab.client.get_operation("nonsense")
 
@@ -310,7 +311,7 @@ async def test_a_daemon_that_only_answers_leaves_the_work_to_another(
         assert (await client.get_operation(operation.id)).done == 0
 
 
-async def test_a_record_that_nobody_can_read_stops_no_daemon(lab: AdminLab) -> None:
+async def test_an_unreadable_record_stops_no_daemon(lab: AdminLab) -> None:
     async with dead_jobs(lab, 1):
         for name, data in (("bad", b"\xff"), ("odd", b'{"id": "odd"}')):
             await lab.stranger.connection.request(subjects.operation(name), data)
@@ -356,7 +357,7 @@ async def test_what_was_taken_up_is_settled_once_and_what_moved_meanwhile_is_ref
             verb=REPLAY, filter=OperationFilter(), by="ann", reason=None, rate=None, total=4
         )
         numbers = tuple([(await raw.events.history(job))[0].sequence for job in jobs])
-        place = JobPlace(created_at=NOON, first_seq=numbers[0])
+        place = JobCursor(created_at=NOON, first_seq=numbers[0])
         taken_up = Progress(cursor=place, page=numbers, done=0, refused={}, refusals=())
         operation = moves.advance(moves.start("op-1", request, 12, NOON), taken_up, NOON)
         await OperationRecords(ControlRecords(raw.connection, supports_ttl=True)).create(operation)

@@ -11,7 +11,8 @@ import pytest
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.contract import RPCS, Capability
 from tests.admin.admin_lab import daemon_at
-from tests.support.lab import LabJobs, Task, producer
+from tests.support.example_service import Task, TaskJobs
+from tests.support.lab import producer
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.model import subjects
@@ -33,7 +34,7 @@ authorization {{ users: [
 
 
 class Installation:
-    def __init__(self, port: int, jobs: LabJobs) -> None:
+    def __init__(self, port: int, jobs: TaskJobs) -> None:
         self._port = port
         self.jobs = jobs
 

@@ -1,4 +1,4 @@
-"""The projection yields the CPU to running work, but not when somebody waits for it."""
+"""The projection yields the CPU to running work, but not when a request waits for it."""
 
 from __future__ import annotations
 

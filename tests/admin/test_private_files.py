@@ -24,7 +24,8 @@ from jobs_admin.private_files import make_folder
 from jobs_admin.projection.rebuild import rebuild
 from tests import given
 from tests.admin.admin_lab import daemon_at, until_projected
-from tests.support.lab import Task, probe, producer
+from tests.support.example_service import Task
+from tests.support.lab import probe, producer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.log.feed import LogFeed
 

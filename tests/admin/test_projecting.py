@@ -13,18 +13,23 @@ from hypothesis import given as forall
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from jobs_admin.api.views.jobs import JobView
 from jobs_admin.projection.batch import read
 from jobs_admin.projection.ingest import Ingest
+from jobs_admin.projection.rows import COLUMNS
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from tests.admin.made_log import BILLING, Scribe, logs, of, rows_of, split
 from tests.given import (
     FIRST,
+    NOON,
     ONE_OF_EACH,
     REPORT,
     SECOND,
+    after,
     completed,
     created,
+    error,
     failed,
     histories,
     log,
@@ -36,9 +41,11 @@ from tests.given import (
 from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
-from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import LOGS_KEPT, Job, fold
+from trellis_jobs.model.job import LOGS_KEPT, Job, Run, fold
+from trellis_jobs.model.notes import Progress
+from trellis_jobs.model.try_limits import TryLimits
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import jobs as wire
 from trellis_jobs.wire.fields import dumps
@@ -46,13 +53,13 @@ from trellis_jobs.wire.fields import dumps
 A_FEW_FILES = settings(max_examples=40)
 
 
-def project(path: Path, batches: list[list[LogMessage]], *, anew: bool = False) -> None:
-    """`anew`: by another process each time, as it were."""
+def project(path: Path, batches: list[list[LogMessage]], *, restarted: bool = False) -> None:
+    """`restarted`: as if by another process for each batch."""
 
     async def apply() -> None:
-        for part in [[batch] for batch in batches] if anew else [batches]:
+        for part in [[batch] for batch in batches] if restarted else [batches]:
             async with Projection.open(path) as projection:
-                ingest = Ingest(projection, await projection.do(Writer.place))
+                ingest = Ingest(projection, await projection.do(Writer.position))
                 for batch in part:
                     await ingest.apply(batch)
 
@@ -71,6 +78,55 @@ def test_a_job_is_the_same_after_a_trip_through_json(history: list[e.Event]) -> 
         assert wire.from_json(orjson.loads(dumps(wire.to_json(job)))) == without_logs(job)
 
 
+def test_the_view_of_a_job_has_every_field_that_is_stored() -> None:
+    """Lists send the stored JSON as it is; the view says what is in it."""
+    run = Run(
+        payload={"page": 1, "token": None},
+        began_at=NOON,
+        version=2,
+        secrets=("/token",),
+        started_at=after(1),
+        ended_at=after(2),
+        result={"pages": 3},
+        result_secrets=("/key",),
+        errors=(error(traceback="in line 1"),),
+        progress=Progress(step="print", message="page 1", current=1, total=3),
+        ended_because="not needed",
+        begun_by="ann",
+        ended_by="bob",
+        instance=FIRST.instance,
+        app_version="1.4.2",
+        try_limits=TryLimits(after(7) - NOON, after(8) - NOON),
+        concurrency=Concurrency(
+            key="acme:1",
+            key_hash="0" * 64,
+            slot_token=FIRST.id,
+            instance=FIRST.instance,
+            heartbeat_at=after(1),
+            lease_expires_at=after(31),
+            stale_takeovers=1,
+        ),
+        queue_policy=QueuePolicy(
+            outcome="replaced", reason="replace-oldest", existing_job_id="a", replaced_job_id="b"
+        ),
+    )
+    known = fold(log(created()))
+    assert known is not None
+    whole = replace(
+        known,
+        run=run,
+        earlier_runs=(run,),
+        context=replace(known.context, tracestate="vendor=1"),
+        status=replace(known.status, deadline=after(60), owner=FIRST, next_attempt_at=after(5)),
+    )
+    document = orjson.loads(dumps(wire.to_json(whole)))
+    view = JobView.model_validate(document)
+    assert orjson.loads(view.model_dump_json(by_alias=True, exclude_unset=True)) == document
+    sent_with_it = {"logs", "firstSeq", "lastSeq", "omitted"}
+    fields = {field.alias for field in JobView.model_fields.values()}
+    assert document.keys() == fields - sent_with_it
+
+
 @A_FEW_FILES
 @forall(logs(), st.lists(st.integers(0, 1000), max_size=6))
 def test_rows_do_not_depend_on_how_the_log_was_portioned(
@@ -79,13 +135,13 @@ def test_rows_do_not_depend_on_how_the_log_was_portioned(
     if not messages:
         return
     with tempfile.TemporaryDirectory() as folder:
-        whole, parts, anew = (Path(folder) / name for name in ("whole", "parts", "anew"))
+        whole, parts, restarted = (Path(folder) / name for name in ("whole", "parts", "restarted"))
         project(whole, [messages])
         project(parts, split(messages, cuts))
-        project(anew, split(messages, cuts), anew=True)
+        project(restarted, split(messages, cuts), restarted=True)
         expected = rows_of(whole)
         assert rows_of(parts) == expected
-        assert rows_of(anew) == expected
+        assert rows_of(restarted) == expected
 
 
 @A_FEW_FILES
@@ -120,13 +176,13 @@ def test_events_that_do_not_count_are_kept_with_the_reason(tmp_path: Path) -> No
         (4, "completed", "completed comes from an attempt that does not own the job"),
     ]
     [job] = rows["jobs_projection"]
-    assert (job[4], job[19]) == ("active", 4)
+    assert (job[4], job[COLUMNS.index("last_sequence")]) == ("active", 4)
 
 
 def test_what_is_no_event_is_kept_aside_and_stops_nothing(tmp_path: Path) -> None:
     somewhere = subjects.lifecycle(REPORT, e.EventKind.STARTED)
     scribe = Scribe().write(created()).add(somewhere, b"\xff rubbish " * 100)
-    scribe.add(somewhere, b"{}").add("trellis.jobs.of.nobody", b"[]")
+    scribe.add(somewhere, b"{}").add("trellis.jobs.of.none", b"[]")
     scribe.add(somewhere, b"{}", {"Nats-Stream": "JOBS", "Nats-Sequence": "1"})
     project(tmp_path / "jobs", [scribe.write(started()).messages])
     rows = rows_of(tmp_path / "jobs")
@@ -134,7 +190,7 @@ def test_what_is_no_event_is_kept_aside_and_stops_nothing(tmp_path: Path) -> Non
     assert [(row[0], row[1]) for row in aside] == [
         (2, somewhere),
         (3, somewhere),
-        (4, "trellis.jobs.of.nobody"),
+        (4, "trellis.jobs.of.none"),
         (5, somewhere),
     ]
     assert "not JSON" in aside[0][2]

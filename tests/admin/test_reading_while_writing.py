@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.readers import Readers
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
+from tests.support.facts import until
 from trellis_jobs.embedded import EmbeddedServer
 
 
@@ -54,3 +57,22 @@ async def test_pages_are_whole_and_in_order_while_jobs_come_in(lab: LogLab, tmp_
             assert len(page.documents) == min(50, page.count)
             seen = page.count
         await until_at(projector, await lab.end())
+
+
+async def test_a_read_that_is_cancelled_while_its_file_opens_leaves_no_thread_behind(
+    tmp_path: Path,
+) -> None:
+    """The thread used to outlive the event loop of a daemon that ended soon after its start."""
+    pipe = tmp_path / "jobs.sqlite"
+    os.mkfifo(pipe)  # opening it for reading takes until it is opened for writing
+    threads = set(threading.enumerate())
+    async with Readers.open(pipe) as readers:
+        reading = asyncio.create_task(readers.rows("SELECT 1"))
+        await until(lambda: set(threading.enumerate()) - threads, "a thread opens the file")
+        reading.cancel()
+        await asyncio.wait([reading], timeout=0.5)
+        assert not reading.done(), "it waits for its thread"
+        os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    await until(lambda: set(threading.enumerate()) <= threads, "its thread has ended")

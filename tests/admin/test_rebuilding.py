@@ -129,7 +129,7 @@ async def test_a_row_that_is_no_job_any_more_is_mended(lab: LogLab, path: Path) 
     assert rows_of(path) == await lab.fresh_rows(path.parent)
 
 
-async def test_somebody_elses_database_is_not_touched(lab: LogLab, path: Path) -> None:
+async def test_a_database_of_another_program_is_not_touched(lab: LogLab, path: Path) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as database:
         database.executescript("CREATE TABLE letters (text); INSERT INTO letters VALUES ('dear')")
@@ -142,7 +142,7 @@ async def test_somebody_elses_database_is_not_touched(lab: LogLab, path: Path) -
     assert content(path) == before
 
 
-async def test_a_log_that_was_made_anew_is_projected_anew(lab: LogLab, path: Path) -> None:
+async def test_a_log_that_was_created_again_is_projected_again(lab: LogLab, path: Path) -> None:
     await projected(lab, path)
     await lab.delete_log()
     await lab.make_log()
@@ -153,7 +153,7 @@ async def test_a_log_that_was_made_anew_is_projected_anew(lab: LogLab, path: Pat
     assert rows_of(path) == await lab.fresh_rows(path.parent)
 
 
-async def test_a_log_made_anew_under_a_running_projector_is_noticed(
+async def test_a_log_created_again_under_a_running_projector_is_noticed(
     lab: LogLab, path: Path
 ) -> None:
     async with projecting(lab, path) as projector:
@@ -167,7 +167,7 @@ async def test_a_log_made_anew_under_a_running_projector_is_noticed(
     assert rows_of(path) == await lab.fresh_rows(path.parent)
 
 
-async def test_a_log_that_lost_its_end_is_projected_anew(lab: LogLab, path: Path) -> None:
+async def test_a_log_that_lost_its_end_is_projected_again(lab: LogLab, path: Path) -> None:
     """As after a power cut, or a restore of a backup; new events have taken the same numbers."""
     await projected(lab, path)
     with closing(sqlite3.connect(path)) as database:
@@ -255,7 +255,7 @@ async def test_progress_is_told_from_the_first_event_to_the_last(lab: LogLab, pa
     assert told == sorted(told)
 
 
-async def test_a_file_that_somebody_keeps_to_himself_is_not_replaced_under_him(
+async def test_a_file_that_another_process_has_locked_is_not_replaced(
     lab: LogLab, path: Path
 ) -> None:
     await projected(lab, path)
@@ -280,7 +280,7 @@ async def test_a_projector_that_waits_for_the_file_in_vain_says_so_and_goes_on(
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             await lab.write_jobs(10)
-            await until(lambda: daemon.loops.all["projector"].failures, "it waits in vain")
+            await until(lambda: daemon.loops.all["projector"].failures, "it waited without success")
             other.execute("ROLLBACK")
         await until_projected(daemon, await lab.end())
     [said] = [each for each in caplog.records if getattr(each, "loop", None) == "projector"]

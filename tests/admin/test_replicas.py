@@ -1,4 +1,4 @@
-"""Several admin runtimes at once: with files of their own, or sharing one."""
+"""Several admin runtimes at once, with separate files or a shared one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from jobs_admin.api.views.health import Mode
 from jobs_admin.daemon import Daemon
 from jobs_admin.projection.projector import Projector
 from tests.admin.admin_lab import daemon_at, stranger_at, until_projected
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import Task, producer, until_state, worker
+from tests.support.lab import producer, until_state, worker
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, ServiceMissing
 from trellis_jobs.jetstream.client.connection import Connection
@@ -102,7 +103,7 @@ async def test_no_request_is_lost_when_one_of_them_ends(
 
 @asynccontextmanager
 async def filling(url: str, path: Path) -> AsyncGenerator[Projector, None]:
-    """A projection is made, and nobody answers from it."""
+    """A projection is written, and no process answers from it."""
     connection = await Connection.open(url, name="a projector alone")
     try:
         async with Projector.open(LogFeed(connection), path) as projector:
@@ -128,10 +129,10 @@ async def test_one_that_only_answers_reads_the_file_of_another(
             daemon_at(server.url, path, mode=Mode.RPC_ONLY) as answering,
             AdminClient.connect(server.url, by="ann") as client,
         ):
-            assert list(answering.loops.all) == []
+            assert list(answering.loops.all) == ["worker records"]
             assert (await client.get(before.id)).state is JobState.PENDING
             after = await jobs.work.create(Task(text="new"))
-            assert (await client.get(after.id)).payload == {"do": "answer", "text": "new"}
+            assert (await client.get(after.id)).payload == Task(text="new").model_dump()
             changed = await client.cancel(after.id, reason="no need")
             assert (changed.job.state, changed.job.by) == (JobState.CANCELLED, "ann")
             listed = await client.list_jobs(min_seq=changed.seq)

@@ -11,20 +11,23 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
 from jobs_admin.api.client_errors import error_from
 from jobs_admin.api.errors import Invalid, NotFound
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.reasons import Because
 from jobs_admin.api.views.base import Page
+from jobs_admin.api.views.doctor import Diagnosis
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.jobs import ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.api.views.keys import BusyKeyView, KeyView
+from jobs_admin.api.views.queues import QueueView
 from jobs_admin.api.views.services import ServiceView, StatsView
 from tests.admin.admin_lab import AdminLab, daemon_at, stranger_at, time_passes
-from tests.keys.keyed_lab import Sync
-from tests.keys.keyed_lab import worker as desk_worker
+from tests.keys.keyed_lab import worker as helpdesk_worker
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import Task, producer, until_state, worker
+from tests.support.lab import producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
@@ -51,7 +54,7 @@ async def test_a_job_is_found_by_its_id(lab: AdminLab) -> None:
     found = await lab.client.get(ref.id, min_seq=await seq_of(lab, ref))
     assert (found.id, found.service, found.type) == (ref.id, "lab", "work")
     assert found.state is JobState.PENDING
-    assert found.payload == {"do": "answer", "text": "hello"}
+    assert found.payload == Task(text="hello").model_dump()
     assert (found.tries, found.max_tries) == (0, 3)
 
 
@@ -125,8 +128,8 @@ async def test_jobs_that_leave_the_list_in_the_loop_hide_no_others(
             await until_state(ref, JobState.DEAD)
     await lab.client.get(refs[0].id, min_seq=max([await seq_of(lab, ref) for ref in refs]))
     dead = {
-        "jobs": lambda: lab.client.jobs(JobQuery(state=[JobState.DEAD]), page=2),
-        "dead": lambda: lab.client.dead(JobQuery(service="lab", error="always"), page=2),
+        "jobs": lambda: lab.client.jobs(JobFilter(state=[JobState.DEAD]), page=2),
+        "dead": lambda: lab.client.dead(JobFilter(service="lab", error="always"), page=2),
     }
     told = []
     async for job in dead[iterate]():
@@ -154,7 +157,7 @@ async def test_what_does_not_fit_into_one_answer_comes_with_the_next_page(lab: A
     assert [job.id for job in page.entries] == [ref.id for ref in refs[::-1]]
     found = [job async for job in lab.client.jobs(page=5)]
     assert [job.id for job in found] == [ref.id for ref in refs[::-1]]
-    assert all(job.payload == {"do": "answer", "text": large} for job in found)
+    assert all(job.payload == Task(text=large).model_dump() for job in found)
 
 
 async def test_a_job_too_large_for_an_answer_is_shown_without_what_makes_it_so(
@@ -183,7 +186,7 @@ async def test_every_filter_narrows(lab: AdminLab) -> None:
     now = datetime.now(UTC)
 
     async def ids(**wanted: Any) -> list[str]:
-        page = await lab.client.list_jobs(JobQuery(**wanted), min_seq=seq)
+        page = await lab.client.list_jobs(JobFilter(**wanted), min_seq=seq)
         return [job.id for job in page.entries]
 
     assert await ids() == [dead.id, blue.id, red.id]
@@ -196,9 +199,9 @@ async def test_every_filter_narrows(lab: AdminLab) -> None:
     assert await ids(id_prefix=blue.id[:-1]) == [blue.id]
     assert await ids(since=now + timedelta(hours=1)) == []
     assert await ids(until=now - timedelta(hours=1)) == []
-    assert await ids(key="nobody's") == []
+    assert await ids(key="unknown") == []
     assert [job.id async for job in lab.client.dead()] == [dead.id]
-    assert (await lab.client.list_dead(JobQuery(type="work"))).count == 0
+    assert (await lab.client.list_dead(JobFilter(type="work"))).count == 0
 
 
 async def test_the_log_of_a_job_is_told_event_by_event(lab: AdminLab) -> None:
@@ -343,10 +346,10 @@ async def test_a_job_without_a_work_message_is_explained(lab: AdminLab) -> None:
 
 
 async def test_a_job_that_waits_for_its_key_says_who_holds_it(lab: AdminLab) -> None:
-    async with desk_worker(lab.url, "patient") as bench:
-        holder = await bench.jobs.patient.create(Sync(do="wait"))
+    async with helpdesk_worker(lab.url, "patient") as bench:
+        holder = await bench.jobs.patient.create(Task(do="wait"))
         await bench.until_running(holder)
-        waiting = await bench.jobs.patient.create(Sync())
+        waiting = await bench.jobs.patient.create(Task())
 
         async def explained() -> ExplanationView | None:
             told = await lab.client.explain(waiting.address)
@@ -356,18 +359,18 @@ async def test_a_job_that_waits_for_its_key_says_who_holds_it(lab: AdminLab) -> 
         assert told.details["key"] == "tickets:acme"
         assert f"has been held by job {holder.id}" in told.sentence
         assert told.until is not None
-        key = await lab.client.get_key("desk", "patient", "tickets:acme")
+        key = await lab.client.get_key("helpdesk", "patient", "tickets:acme")
         assert [each.job_id for each in key.active] == [holder.id]
         assert [each.job_id for each in key.queued] == [waiting.id]
         assert [each.key async for each in lab.client.busy_keys()] == ["tickets:acme"]
-        asked = {"service": "desk", "type": "patient", "key": "tickets:acme"}
+        asked = {"service": "helpdesk", "type": "patient", "key": "tickets:acme"}
         assert _lost_by(KeyView, await lab.stranger.ask("Jobs.GetKey", asked)) == []
         listed = await lab.stranger.ask("Jobs.ListKeys", {"limit": 5})
         assert _lost_by(Page[BusyKeyView], listed) == []
         with pytest.raises(Invalid, match="only a slot with an expired lease"):
-            await lab.client.release_key("desk", "patient", "tickets:acme", holder.id)
+            await lab.client.release_key("helpdesk", "patient", "tickets:acme", holder.id)
         with pytest.raises(NotFound, match="there is no key"):
-            await lab.client.get_key("desk", "patient", "tickets:nobody")
+            await lab.client.get_key("helpdesk", "patient", "tickets:unknown")
         bench.go.set()
         await waiting.wait(timeout=20)
 
@@ -390,6 +393,8 @@ ANSWERS: list[tuple[str, dict[str, Any], type[BaseModel]]] = [
     ("Jobs.Events", {"id": ""}, Page[LogEntry]),
     ("Jobs.Explain", {"id": ""}, ExplanationView),
     ("Jobs.Stats", {}, StatsView),
+    ("Jobs.ListQueues", {"limit": 10}, Page[QueueView]),
+    ("Jobs.Doctor", {}, Diagnosis),
 ]
 
 
@@ -429,7 +434,7 @@ def lost(said: Any, kept: Any, path: str = "") -> list[str]:
     return []
 
 
-async def test_nobody_answers_where_no_admin_runtime_runs(server: EmbeddedServer) -> None:
+async def test_no_answer_comes_where_no_admin_runtime_runs(server: EmbeddedServer) -> None:
     async with producer(server.url), AdminClient.connect(server.url) as client:
         with pytest.raises(ServiceMissing, match="admin serve"):
             await client.health()
@@ -450,8 +455,8 @@ async def test_reads_are_asked_again_when_the_daemon_vanished_and_changes_are_no
         stranger_at(server.url) as vanishing,
         AdminClient.connect(server.url, timeout=0.5) as client,
     ):
-        desk = RpcServer(vanishing.connection, vanish_first, lambda _: Reply(b"{}"))
-        await desk.open("rpc.v1.Jobs.*", group="admin")
+        rpc_server = RpcServer(vanishing.connection, vanish_first, lambda _: Reply(b"{}"))
+        await rpc_server.open("rpc.v1.Jobs.*", group="admin")
         assert (await client.list_jobs()).count == 0
         with pytest.raises(NotConfirmed):
             await client.cancel("01J")

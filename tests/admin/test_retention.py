@@ -30,7 +30,8 @@ from jobs_admin.reads.readers import Readers
 from jobs_admin.retention_policy import parse, standard
 from tests.admin.made_log import of, rows_of
 from tests.given import FIRST, REPORT, SECOND, completed, created, failed, notes, started
-from tests.support.lab import Probe, Task, probe, producer, worker
+from tests.support.example_service import Task
+from tests.support.lab import Probe, probe, producer, worker
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer

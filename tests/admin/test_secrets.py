@@ -15,8 +15,9 @@ import orjson
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
 from jobs_admin.api.contract import RPCS, Capability
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.maintenance.retention.archive import FolderArchive
 from tests.admin.admin_lab import Stranger, daemon_at, stranger_at, until_shown
 from tests.support.lab import probe
@@ -112,7 +113,7 @@ def assert_hidden(told: object) -> None:
     assert not [secret for secret in EVERY_SECRET if secret in text]
 
 
-async def test_the_handler_and_whoever_waits_get_what_was_given(there: Shop) -> None:
+async def test_the_handler_and_a_caller_that_waits_get_what_was_given(there: Shop) -> None:
     ref = await there.done()
     assert there.seen == [CHARGE]
     assert (await ref.wait(timeout=5)).token.get_secret_value() == RECEIPT
@@ -161,7 +162,7 @@ async def test_they_are_not_found_and_not_in_the_file(there: Shop) -> None:
     ref = await there.done()
 
     async def found(**payload: Any) -> list[str]:
-        page = await there.admin.list_jobs(JobQuery(payload=payload))
+        page = await there.admin.list_jobs(JobFilter(payload=payload))
         return [job.id for job in page.entries]
 
     assert await found(**{"card.holder": "ann"}) == [ref.id]

@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
+import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs_admin.api.views.base import Page
+from jobs_admin.api.views.services import ServiceView, TypeView
 from jobs_admin.projection.batch import project, read
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
@@ -33,27 +35,28 @@ async def projected(folder: Path, log: Scribe) -> AsyncIterator[Readers]:
             yield readers
 
 
-async def one_page(readers: Readers, seconds: float = 0, **page: int) -> services.ServicePage:
+async def one_page(readers: Readers, seconds: float = 0, **page: int) -> Page[ServiceView]:
     limits = {"offset": 0, "limit": 100, **page}
     return await services.page(readers, now=after(seconds), **limits)
 
 
-def types_of(page: services.ServicePage) -> dict[str, Any]:
-    return {each["type"]: each for entry in page.entries for each in entry["types"]}
+def types_of(page: Page[ServiceView]) -> dict[str, TypeView]:
+    return {each.type: each for entry in page.entries for each in entry.types}
 
 
 async def test_a_service_shows_its_live_workers_by_type_and_name(tmp_path: Path) -> None:
     log = Scribe().beat("pod-9").beat("pod-7", concurrency=4, version="1.2").beat("pod-1", BILLING)
     async with projected(tmp_path, log) as readers:
         page = await one_page(readers, seconds=10)
-    assert [entry["name"] for entry in page.entries] == ["billing", "documents"]
-    assert page.entries[1]["healthy"] is True
-    assert page.entries[1]["workers"] == [
+    assert [entry.name for entry in page.entries] == ["billing", "documents"]
+    assert page.entries[1].healthy is True
+    workers = [orjson.loads(worker.encode()) for worker in page.entries[1].workers]
+    assert workers == [
         {
             "service": "documents",
             "jobType": "render-report",
             "instanceId": "pod-7",
-            "timestamp": NOON,
+            "timestamp": NOON.isoformat().replace("+00:00", "Z"),
             "concurrency": 4,
             "version": "1.2",
         },
@@ -61,7 +64,7 @@ async def test_a_service_shows_its_live_workers_by_type_and_name(tmp_path: Path)
             "service": "documents",
             "jobType": "render-report",
             "instanceId": "pod-9",
-            "timestamp": NOON,
+            "timestamp": NOON.isoformat().replace("+00:00", "Z"),
         },
     ]
 
@@ -70,36 +73,36 @@ async def test_a_worker_is_gone_ninety_seconds_after_its_last_heartbeat(tmp_path
     log = Scribe().write(created()).beat("pod-7")
     async with projected(tmp_path, log) as readers:
         fresh, old = await one_page(readers, 90), await one_page(readers, 90.1)
-    assert [len(page.entries[0]["workers"]) for page in (fresh, old)] == [1, 0]
+    assert [len(page.entries[0].workers) for page in (fresh, old)] == [1, 0]
 
 
 async def test_a_worker_that_took_its_leave_is_gone_at_once(tmp_path: Path) -> None:
     log = Scribe().write(created()).beat("pod-7").beat("pod-8").beat("pod-7", stopping=True)
     async with projected(tmp_path, log) as readers:
         page = await one_page(readers, 1)
-    assert [each["instanceId"] for each in page.entries[0]["workers"]] == ["pod-8"]
+    assert [each.instance_id for each in page.entries[0].workers] == ["pod-8"]
 
 
-async def test_work_that_nobody_is_there_for_is_flagged(tmp_path: Path) -> None:
+async def test_work_without_a_worker_is_flagged(tmp_path: Path) -> None:
     again = JobAddress(BILLING.service, "remind", "01JQEXAMP1E0000000000000CC")
     log = Scribe().write(created(), *of(BILLING, created(), started(), completed()))
     log.write(*of(again, created(), started(), retry_scheduled()))
     async with projected(tmp_path, log) as readers:
         page = await one_page(readers, 30)
     types = types_of(page)
-    assert types["render-report"]["unattended"]
-    assert types["render-report"]["pending"] == 1
-    assert types["render-report"]["oldestPendingAt"] == NOON
-    assert types["remind"]["unattended"]
-    assert not types["send-invoice"]["unattended"]
-    assert [entry["healthy"] for entry in page.entries] == [False, False]
+    assert types["render-report"].unattended
+    assert types["render-report"].pending == 1
+    assert types["render-report"].oldest_pending_at == NOON
+    assert types["remind"].unattended
+    assert not types["send-invoice"].unattended
+    assert [entry.healthy for entry in page.entries] == [False, False]
 
 
 async def test_waiting_work_with_a_live_worker_is_attended(tmp_path: Path) -> None:
     async with projected(tmp_path, Scribe().write(created()).beat()) as readers:
         page = await one_page(readers, 30)
-    assert page.entries[0]["healthy"]
-    assert types_of(page)["render-report"]["liveWorkers"] == 1
+    assert page.entries[0].healthy
+    assert types_of(page)["render-report"].live_workers == 1
 
 
 async def test_services_are_counted_whole_and_shown_by_the_page(tmp_path: Path) -> None:
@@ -109,16 +112,16 @@ async def test_services_are_counted_whole_and_shown_by_the_page(tmp_path: Path) 
     async with projected(tmp_path, log) as readers:
         page = await one_page(readers, offset=4, limit=2)
     assert page.count == 7
-    assert [entry["name"] for entry in page.entries] == ["service-4", "service-5"]
+    assert [entry.name for entry in page.entries] == ["service-4", "service-5"]
 
 
 async def test_stats_count_states_and_tell_how_long_the_oldest_job_waits(tmp_path: Path) -> None:
     log = Scribe().write(created(), *of(BILLING, created(), started(), completed()))
     async with projected(tmp_path, log) as readers:
         told = await stats(readers, now=after(42))
-    assert told["states"] == {"pending": 1, "completed": 1}
-    assert told["oldestPendingAgeMs"] == 42_000
-    assert [(each["service"], each["states"]) for each in told["types"]] == [
+    assert told.states == {"pending": 1, "completed": 1}
+    assert told.oldest_pending_age_ms == 42_000
+    assert [(each.service, each.states) for each in told.types] == [
         ("billing", {"completed": 1}),
         ("documents", {"pending": 1}),
     ]
@@ -132,8 +135,8 @@ async def test_rates_are_per_minute_over_the_minutes_that_are_over(tmp_path: Pat
     async with projected(tmp_path, log) as readers:
         now = await stats(readers, now=after(30), window=timedelta(minutes=5))
         later = await stats(readers, now=after(90), window=timedelta(minutes=1))
-    assert now["perMinute"] == {"created": 2.0}
-    assert later["perMinute"] == {"created": 1.0, "started": 1.0}
+    assert now.per_minute == {"created": 2.0}
+    assert later.per_minute == {"created": 1.0, "started": 1.0}
 
 
 async def test_stats_can_be_asked_of_one_service_and_one_type(tmp_path: Path) -> None:
@@ -141,11 +144,11 @@ async def test_stats_can_be_asked_of_one_service_and_one_type(tmp_path: Path) ->
     async with projected(tmp_path, log) as readers:
         of_service = await stats(readers, now=NOON, service="billing")
         of_type = await stats(readers, now=NOON, job_type=REPORT.job_type)
-        of_nobody = await stats(readers, now=NOON, service="nobody")
-    assert [each["service"] for each in of_service["types"]] == ["billing"]
-    assert [each["service"] for each in of_type["types"]] == ["documents"]
-    assert of_nobody["types"] == []
-    assert of_nobody["oldestPendingAgeMs"] == 0
+        of_unknown = await stats(readers, now=NOON, service="unknown")
+    assert [each.service for each in of_service.types] == ["billing"]
+    assert [each.service for each in of_type.types] == ["documents"]
+    assert of_unknown.types == ()
+    assert of_unknown.oldest_pending_age_ms == 0
 
 
 @given(st.integers(0, 10_000), st.integers(1, 1_440))
@@ -166,4 +169,4 @@ async def test_rates_of_a_day_are_the_sum_of_its_hours_and_minutes(tmp_path: Pat
     async with projected(tmp_path, log) as readers:
         for hours, jobs in ((24, 29), (10, 12), (1, 1)):
             told = await stats(readers, now=now, window=timedelta(hours=hours))
-            assert told["perMinute"]["created"] == round(jobs / (60 * hours), 2), hours
+            assert told.per_minute["created"] == round(jobs / (60 * hours), 2), hours

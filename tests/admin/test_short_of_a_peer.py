@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.doctor import Level
 from jobs_admin.api.views.health import HealthStatus
-from jobs_admin.cli.doctor import rules
-from jobs_admin.cli.doctor.findings import Level
+from jobs_admin.doctor import rules
 from tests.admin.admin_lab import daemon_at
 from tests.support.cluster import cluster
 from tests.support.facts import until
@@ -103,6 +103,6 @@ async def test_health_and_doctor_warn_when_a_server_of_three_is_killed(tmp_path:
                 found = await replication_of(raw.connection, WORK)
                 assert found is not None
                 [missed, *_] = rules.check_replication([found], "lab")
-                return missed.level is Level.ATTENTION and "node-2" in missed.text
+                return missed.level is Level.WARNING and "node-2" in missed.text
 
             await until(doctor_misses_it, "the doctor misses the replica", deadline=40)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobs_admin.projection.batch import project, read
-from jobs_admin.projection.bulk_statement import ManyRows
-from jobs_admin.projection.counters import TALLIES, Tally
+from jobs_admin.projection.bulk_statement import BulkStatement
+from jobs_admin.projection.counters import COUNTER_TABLES, CounterTable
 from jobs_admin.projection.files import made
 from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.schema import indexes_script, tables_script
@@ -25,7 +25,9 @@ from trellis_jobs.jetstream.log.feed import LogPosition
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 511, 512, 513, 1_535])
 def test_every_row_is_written_once(rows: int) -> None:
-    add = ManyRows("INSERT INTO sums", 2, "ON CONFLICT (kind) DO UPDATE SET n = n + excluded.n")
+    add = BulkStatement(
+        "INSERT INTO sums", 2, "ON CONFLICT (kind) DO UPDATE SET n = n + excluded.n"
+    )
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE TABLE sums (kind INTEGER PRIMARY KEY, n INTEGER)")
         for times in (1, 2):
@@ -48,7 +50,7 @@ async def test_who_is_stopped_while_a_batch_is_written_knows_that_it_is_in(tmp_p
             other.execute("ROLLBACK")
         with pytest.raises(asyncio.CancelledError):
             await taking_in
-        assert ingest.place.sequence == position_of(path) == len(messages)
+        assert ingest.position.sequence == position_of(path) == len(messages)
 
 
 async def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -61,7 +63,7 @@ async def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         ingest = Ingest(projection, LogPosition())
         with pytest.raises(sqlite3.OperationalError):
             await ingest.apply(messages)
-        assert ingest.place == LogPosition()
+        assert ingest.position == LogPosition()
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT count(*) FROM jobs_projection").fetchone() == (0,)
 
@@ -83,16 +85,16 @@ def test_a_full_disk_is_said_to_be_full(tmp_path: Path, jobs: int) -> None:
         assert database.execute("SELECT count(*) FROM jobs_projection").fetchone() == (jobs,)
 
 
-@pytest.mark.parametrize("tally", TALLIES, ids=lambda tally: tally.table)
-def test_counts_that_came_down_to_nothing_are_found_by_their_key(tally: Tally) -> None:
+@pytest.mark.parametrize("counter", COUNTER_TABLES, ids=lambda counter: counter.table)
+def test_counts_that_came_down_to_nothing_are_found_by_their_key(counter: CounterTable) -> None:
     """There may be a hundred thousand errors, and as many keys."""
     statements: list[str] = []
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(tables_script() + indexes_script())
         database.set_trace_callback(statements.append)
-        tally.clear.execute(database, [tuple("?" * len(tally.kind))] * 3)
+        counter.clear.execute(database, [tuple("?" * len(counter.kind))] * 3)
         database.set_trace_callback(None)
         for statement in statements:
             [plan, *_] = database.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
-            assert plan[-1].startswith(f"SEARCH {tally.table} USING PRIMARY KEY")
+            assert plan[-1].startswith(f"SEARCH {counter.table} USING PRIMARY KEY")
     assert len(statements) == 2

@@ -12,8 +12,6 @@ import pytest
 from tests import given
 from tests.admin.admin_lab import until_projected
 from tests.admin.upkeep_lab import (
-    Care,
-    WardJobs,
     ask,
     key_view,
     looking_after,
@@ -26,6 +24,7 @@ from tests.admin.upkeep_lab import (
     ward_process,
     worker,
 )
+from tests.support.example_service import Report, Task, TaskJobs
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
@@ -44,9 +43,9 @@ async def test_everything_that_waited_for_the_daemon_happens_when_it_is_back(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         if was_there_before:
             async with looking_after(server.url, path):
-                await (await jobs.single.create(Care())).cancel()
+                await (await jobs.single.create(Task())).cancel()
         given_up = await taken_by_one_that_died(server.url, tmp_path, jobs)
-        late = await jobs.brief.create(Care())
+        late = await jobs.brief.create(Task())
         ended = await jobs_that_need_no_daemon(server.url)
         lost = await without_its_message(raw, jobs)
         left = await left_in_its_key(raw, jobs)
@@ -57,7 +56,7 @@ async def test_everything_that_waited_for_the_daemon_happens_when_it_is_back(
             assert await until_kind(raw, late, EventKind.EXPIRED) == ["created", "expired"]
             await key_view(raw, jobs.keyed).until_empty()
             async with worker(server.url, "single"):
-                assert await lost.wait(timeout=10) == 1
+                assert (await lost.wait(timeout=10)).tries == 1
             ended |= {given_up: "dead", late: "expired", lost: "completed", left: "cancelled"}
             await all_shown(raw, ended)
 
@@ -68,7 +67,7 @@ async def test_what_ended_while_it_was_down_is_no_lost_work(
     path = tmp_path / "jobs.sqlite"
     async with producer(server.url) as jobs:
         async with looking_after(server.url, path) as daemon:
-            waiting = await jobs.plain.create_many([Care()] * 3)
+            waiting = await jobs.plain.create_many([Task()] * 3)
             await until_projected(daemon, 3)
         async with worker(server.url, "plain"):
             await asyncio.gather(*(ref.wait(timeout=10) for ref in waiting))
@@ -77,47 +76,46 @@ async def test_what_ended_while_it_was_down_is_no_lost_work(
     assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
-async def taken_by_one_that_died(url: str, folder: Path, jobs: WardJobs) -> JobRef[int]:
-    ref = await jobs.once.create(Care())
+async def taken_by_one_that_died(url: str, folder: Path, jobs: TaskJobs) -> JobRef[Report]:
+    ref = await jobs.once.create(Task())
     with ward_process(url, folder / "mute", "once", says_nothing=True) as mute:
         await mute.until_begun(ref)
     return ref
 
 
-async def jobs_that_need_no_daemon(url: str) -> dict[JobRef[int], str]:
-    """They run, fail, die and are cancelled; and with `once` somebody asks for work again."""
+async def jobs_that_need_no_daemon(url: str) -> dict[JobRef[Report], str]:
+    """They run, fail, die and are cancelled; and with `once` a worker requests work again."""
     async with worker(url, "plain", "single", "once") as ward:
-        ward.fail.set()
-        done = await ward.jobs.plain.create(Care())
-        assert await done.wait(timeout=10) == 1
-        dead = await ward.jobs.single.create(Care(do="always fail"))
+        done = await ward.jobs.plain.create(Task())
+        assert (await done.wait(timeout=10)).tries == 1
+        dead = await ward.jobs.single.create(Task(do="always fail"))
         await until_state(dead, JobState.DEAD)
-        retried = await ward.jobs.plain.create(Care(do="fail once"))
-        assert await retried.wait(timeout=10) == 2
-        cancelled = await ward.jobs.plain.create(Care(do="wait"))
+        retried = await ward.jobs.plain.create(Task(do="fail once"))
+        assert (await retried.wait(timeout=10)).tries == 2
+        cancelled = await ward.jobs.plain.create(Task(do="wait"))
         await ward.until_running(cancelled)
         await cancelled.cancel()
         await until(lambda: ward.cancelled == [cancelled.id], "the handler was told")
     return {done: "completed", dead: "dead", retried: "completed", cancelled: "cancelled"}
 
 
-async def without_its_message(raw: Probe, jobs: WardJobs) -> JobRef[int]:
+async def without_its_message(raw: Probe, jobs: TaskJobs) -> JobRef[Report]:
     before = await raw.work_messages()
-    ref = await jobs.single.create(Care())
+    ref = await jobs.single.create(Task())
     await until_sourced(raw, before + 1)
     await purge(raw, "JOBS_WORK", subjects.work(ref.address))
     return ref
 
 
-async def left_in_its_key(raw: Probe, jobs: WardJobs) -> JobRef[int]:
-    ref, key = await jobs.keyed.create(Care()), key_view(raw, jobs.keyed)
+async def left_in_its_key(raw: Probe, jobs: TaskJobs) -> JobRef[Report]:
+    ref, key = await jobs.keyed.create(Task()), key_view(raw, jobs.keyed)
     await ref.cancel()
     left = given.waiting(ref.id, created_at=datetime(2026, 1, 1, tzinfo=UTC))
     await key.write(replace(await key.read(), queued=(left,)))
     return ref
 
 
-async def all_shown(raw: Probe, ended: dict[JobRef[int], str]) -> None:
+async def all_shown(raw: Probe, ended: dict[JobRef[Report], str]) -> None:
     for ref, state in ended.items():
         newest = (await raw.events.history(ref.address))[-1].sequence
         shown = await ask(raw, "Jobs.Get", {"id": ref.id, "minSeq": newest})

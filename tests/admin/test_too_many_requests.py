@@ -53,8 +53,8 @@ async def test_large_requests_are_refused_before_they_fill_the_memory(
         return Reply(b"answered")
 
     async with stranger_at(server.url) as answering, stranger_at(server.url) as waiting_pulls:
-        desk = RpcServer(answering.connection, slowly, lambda _: Reply(b"busy"))
-        await desk.open("rpc.v1.Jobs.*", group="admin")
+        rpc_server = RpcServer(answering.connection, slowly, lambda _: Reply(b"busy"))
+        await rpc_server.open("rpc.v1.Jobs.*", group="admin")
         sent = [asyncio.create_task(waiting_pulls.send("Jobs.List", MEGABYTE)) for _ in range(20)]
         await until(lambda: sum(each.done() for each in sent) == 4, "four are refused")
         assert {each.result().data for each in sent if each.done()} == {b"busy"}
@@ -62,7 +62,7 @@ async def test_large_requests_are_refused_before_they_fill_the_memory(
         assert [reply.data for reply in await asyncio.gather(*sent)].count(b"answered") == 16
         assert len(taken) == 16
         assert (await waiting_pulls.send("Jobs.List", MEGABYTE)).data == b"answered"
-        await desk.close()
+        await rpc_server.close()
 
 
 @pytest.mark.parametrize("way", ["probe", "request"])

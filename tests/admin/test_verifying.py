@@ -184,13 +184,13 @@ async def ask(url: str, path: Path, *arguments: str) -> tuple[int, str]:
     """What a command ends with, and says."""
     wanted = ("projection", *arguments, "--nats", url, "--db", str(path))
     with running(path.parent, *wanted) as command:
-        return await command.until_exit(), command.said
+        return await command.until_exit(), command.printed
 
 
-def told(said: str) -> dict[str, Any]:
+def told(printed: str) -> dict[str, Any]:
     """The JSON, before what is said on stderr."""
     found: dict[str, Any]
-    found, _ = json.JSONDecoder().raw_decode(said)
+    found, _ = json.JSONDecoder().raw_decode(printed)
     return found
 
 
@@ -203,41 +203,41 @@ def fields_of(verdict: dict[str, Any]) -> set[str]:
 async def test_the_commands_tell_scripts_how_it_is(
     server: EmbeddedServer, lab: LogLab, path: Path
 ) -> None:
-    code, said = await ask(server.url, path, "status", "--json")
+    code, printed = await ask(server.url, path, "status", "--json")
     assert code == 0
-    status = orjson.loads(said)
+    status = orjson.loads(printed)
     assert (status["fits"], status["jobs"], status["behind"]) == (True, 30, 0)
     assert status["undecodable"] == 3
-    code, said = await ask(server.url, path.with_name("elsewhere.sqlite"), "status", "--json")
+    code, printed = await ask(server.url, path.with_name("elsewhere.sqlite"), "status", "--json")
     assert code == 1
-    assert status.keys() | told(said).keys() == documented("projection status")
-    code, said = await ask(server.url, path.with_name("elsewhere.sqlite"), "status")
+    assert status.keys() | told(printed).keys() == documented("projection status")
+    code, printed = await ask(server.url, path.with_name("elsewhere.sqlite"), "status")
     assert code == 1
-    assert "fits           no\n" in said
-    assert "name it with --db" in said
+    assert "fits           no\n" in printed
+    assert "name it with --db" in printed
 
     assert (await ask(server.url, path, "verify"))[0] == 0
     change(path, "UPDATE jobs_projection SET state = 'dead' WHERE id = 'job-3'")
-    code, said = await ask(server.url, path, "verify", "--json")
+    code, printed = await ask(server.url, path, "verify", "--json")
     assert code == 1
-    assert "trellis-jobs projection rebuild" in said
-    assert fields_of(told(said)) == documented("projection verify")
+    assert "trellis-jobs projection rebuild" in printed
+    assert fields_of(told(printed)) == documented("projection verify")
 
-    code, said = await ask(server.url, path, "rebuild", "--json")
-    assert (code, orjson.loads(said)["position"]) == (0, await lab.end())
-    assert told(said).keys() == documented("projection rebuild")
+    code, printed = await ask(server.url, path, "rebuild", "--json")
+    assert (code, orjson.loads(printed)["position"]) == (0, await lab.end())
+    assert told(printed).keys() == documented("projection rebuild")
     assert (await ask(server.url, path, "verify"))[0] == 0
 
 
-async def test_a_table_that_somebody_dropped_is_told_and_made_again(
+async def test_a_table_that_was_dropped_is_reported_and_made_again(
     server: EmbeddedServer, lab: LogLab, path: Path
 ) -> None:
     change(path, "DROP TABLE error_counts")
     for command in ("status", "verify"):
-        code, said = await ask(server.url, path, command)
+        code, printed = await ask(server.url, path, command)
         assert code == 1
-        assert "missing, or changed by another program: error_counts" in said
-        assert "Traceback" not in said
+        assert "missing, or changed by another program: error_counts" in printed
+        assert "Traceback" not in printed
     assert (await ask(server.url, path, "rebuild"))[0] == 0
     assert (await ask(server.url, path, "verify"))[0] == 0
 
@@ -252,10 +252,10 @@ async def test_a_disk_that_is_full_is_told_and_costs_nothing(
     argv = ["bash", "-c", script, "bash", sys.executable, "-m", "jobs_admin.cli", *asked]
     before = rows_of(path)
     done = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=PIPE, cwd=ROOT)
-    said = b"".join(await done.communicate()).decode()
+    printed = b"".join(await done.communicate()).decode()
     assert done.returncode == 1
-    assert "as much free disk space" in said
-    assert "Traceback" not in said
+    assert "as much free disk space" in printed
+    assert "Traceback" not in printed
     assert rows_of(path) == before
     assert [each.name for each in path.parent.iterdir() if "ing" in each.suffix] == []
 
@@ -263,8 +263,8 @@ async def test_a_disk_that_is_full_is_told_and_costs_nothing(
 async def test_status_of_what_does_not_fit_ends_with_one_and_says_why(
     server: EmbeddedServer, lab: LogLab, path: Path
 ) -> None:
-    code, said = await ask(server.url, path.with_name("nothing.sqlite"), "status")
+    code, printed = await ask(server.url, path.with_name("nothing.sqlite"), "status")
     assert code == 1
-    assert "there is no file" in said
-    code, said = await ask("nats://127.0.0.1:1", path, "status")
+    assert "there is no file" in printed
+    code, printed = await ask("nats://127.0.0.1:1", path, "status")
     assert code == 4

@@ -11,30 +11,35 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from pydantic import BaseModel
 
 import trellis_jobs
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from tests.admin.admin_lab import until_projected
+from tests.support.example_service import (
+    Report,
+    Task,
+    TaskJobs,
+    TaskWorker,
+    attributes,
+    example_jobs,
+)
 from tests.support.facts import until
 from tests.support.lab import Probe
 from trellis_jobs import (
     ActiveJob,
     JobRef,
-    Jobs,
     KeyConcurrency,
     Queue,
     QueueDepth,
     Service,
     Workers,
-    job,
 )
 from trellis_jobs.contract.topology import KEYS, WORK
 from trellis_jobs.environment import Environment, monotonic, utc_now
@@ -58,77 +63,26 @@ OFTEN: Final = {
 }
 
 
-class Care(BaseModel):
-    """`do`: answer, wait (for the test's word), fail once (at another word), always fail."""
-
-    do: str = "answer"
-    key: str = "acme"
-
-
 def _by_key(stale_policy: str = "fail-stale") -> KeyConcurrency:
     return KeyConcurrency(["ward", "/key"], stale_policy=stale_policy)
 
 
-class WardJobs(Jobs, service=SERVICE):
-    plain = job(Care, int, concurrency=10, ack_wait=1, backoff=[1.0], max_deliver=3)
-    single = job(Care, int, concurrency=10, ack_wait=1, max_deliver=1)
-    brief = job(Care, int, deadline=1.0, backoff=[60])
-    once = job(Care, int, ack_wait=1, delivery_limit=1)
-    twice = job(Care, int, ack_wait=1, delivery_limit=2)
-    patient = job(Care, int, concurrency=50, ack_wait=1, delivery_limit=2, backoff=[600])
-    no_letters = job(Care, int, ack_wait=1, delivery_limit=1, dlq=False)
-    no_letters_single = job(Care, int, ack_wait=1, max_deliver=1, dlq=False)
-    keyed = job(Care, int, ack_wait=1, key=_by_key(), queue=QueueDepth(max_queued_per_key=1))
-    keyed_once = job(Care, int, ack_wait=1, delivery_limit=1, key=_by_key())
-    blocked = job(
-        Care, int, ack_wait=1, key=_by_key("block"), queue=QueueDepth(max_queued_per_key=5)
-    )
-
-
-@dataclass
-class Ward:
-    """One worker in this process: what ran, and the word that lets waiting handlers go on."""
-
-    service: Service[WardJobs]
-    runs: list[tuple[str, int]] = field(default_factory=list)
-    cancelled: list[str] = field(default_factory=list)
-    running: set[str] = field(default_factory=set)
-    go: asyncio.Event = field(default_factory=asyncio.Event)
-    fail: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def jobs(self) -> WardJobs:
-        return self.service.jobs
-
-    async def until_running(self, *refs: JobRef[Any]) -> None:
-        wanted = {ref.id for ref in refs}
-        await until(lambda: wanted <= self.running, f"{refs} run")
-
-    async def handle(self, active: ActiveJob[Care]) -> int:
-        self.runs.append((active.id, active.tries))
-        self.running.add(active.id)
-        try:
-            await self._do(active)
-        except asyncio.CancelledError:
-            self.cancelled.append(active.id)
-            raise
-        finally:
-            self.running.discard(active.id)
-        return active.tries
-
-    async def _do(self, active: ActiveJob[Care]) -> None:
-        match active.payload.do:
-            case "wait":
-                await self.go.wait()
-            case "fail once" if active.tries == 1:
-                await self.fail.wait()
-                raise RuntimeError("the first try fails")
-            case "always fail":
-                raise RuntimeError("it always fails")
-
-
-def _queues() -> list[str]:
-    return [name.replace("-", "_") for name in WardJobs.contract.queues]
+WARD: Final = example_jobs(
+    SERVICE,
+    Task,
+    Report,
+    plain={"concurrency": 10, "ack_wait": 1, "backoff": [1.0], "max_deliver": 3},
+    single={"concurrency": 10, "ack_wait": 1, "max_deliver": 1},
+    brief={"deadline": 1.0, "backoff": [60]},
+    once={"ack_wait": 1, "delivery_limit": 1},
+    twice={"ack_wait": 1, "delivery_limit": 2},
+    patient={"concurrency": 50, "ack_wait": 1, "delivery_limit": 2, "backoff": [600]},
+    no_letters={"ack_wait": 1, "delivery_limit": 1, "dlq": False},
+    no_letters_single={"ack_wait": 1, "max_deliver": 1, "dlq": False},
+    keyed={"ack_wait": 1, "key": _by_key(), "queue": QueueDepth(max_queued_per_key=1)},
+    keyed_once={"ack_wait": 1, "delivery_limit": 1, "key": _by_key()},
+    blocked={"ack_wait": 1, "key": _by_key("block"), "queue": QueueDepth(max_queued_per_key=5)},
+)
 
 
 def clock(ahead: timedelta) -> Environment:
@@ -136,8 +90,8 @@ def clock(ahead: timedelta) -> Environment:
     return Environment(now=lambda: utc_now() + ahead)
 
 
-def service_at(ahead: timedelta, grace: float = 0.0) -> Service[WardJobs]:
-    made = Service(WardJobs, grace=grace)
+def service_at(ahead: timedelta, grace: float = 0.0) -> Service[TaskJobs]:
+    made = Service(WARD, grace=grace)
     made._runtime.environment = clock(ahead)
     return made
 
@@ -145,10 +99,10 @@ def service_at(ahead: timedelta, grace: float = 0.0) -> Service[WardJobs]:
 @asynccontextmanager
 async def worker(
     url: str, *queues: str, grace: float = 0.0, ahead: timedelta = timedelta(0)
-) -> AsyncIterator[Ward]:
+) -> AsyncIterator[TaskWorker]:
     """Of the named queues, by attribute; at its end running handlers are interrupted."""
-    made = Ward(service_at(ahead, grace))
-    handled = queues or _queues()
+    made = TaskWorker(service_at(ahead, grace))
+    handled = queues or attributes(WARD)
     for name in handled:
         getattr(made.jobs, name).handle(made.handle)
     named = [name.replace("_", "-") for name in handled]
@@ -157,7 +111,7 @@ async def worker(
 
 
 @asynccontextmanager
-async def producer(url: str, *, ahead: timedelta = timedelta(0)) -> AsyncIterator[WardJobs]:
+async def producer(url: str, *, ahead: timedelta = timedelta(0)) -> AsyncIterator[TaskJobs]:
     service = service_at(ahead)
     async with service.connect(url, workers=False):
         yield service.jobs
@@ -179,7 +133,7 @@ async def looking_after(
 
 
 async def until_swept(daemon: Daemon, *names: str, times: int = 2) -> None:
-    """Loops of the daemon have had so many whole turns since now."""
+    """Waits until these loops of the daemon have run this many more times."""
     for _ in range(times):
         begun = {name: daemon.loops.all[name].last_success for name in names}
 
@@ -271,7 +225,7 @@ class KeyView:
         return await until(empty, "nothing is left in the key")
 
 
-def key_view(raw: Probe, queue: Queue[Care, int], key: str = "acme") -> KeyView:
+def key_view(raw: Probe, queue: Queue[Task, Report], key: str = "acme") -> KeyView:
     key_policy = queue.type.key_policy
     assert key_policy is not None
     resolved = key_policy.template.resolve({"key": key})
@@ -287,11 +241,11 @@ def key_view(raw: Probe, queue: Queue[Care, int], key: str = "acme") -> KeyView:
     )
 
 
-# A worker in a process of its own
+# A worker in a separate process
 
 
 @dataclass
-class WardProcess:
+class MaintainedProcess:
     process: subprocess.Popen[bytes]
     folder: Path
 
@@ -313,7 +267,7 @@ class WardProcess:
 @contextmanager
 def ward_process(
     url: str, folder: Path, queue: str, *, says_nothing: bool = False
-) -> Iterator[WardProcess]:
+) -> Iterator[MaintainedProcess]:
     """Its handlers never end. With `says_nothing` it takes deliveries and appends no event."""
     folder.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "tests.admin.upkeep_lab", url, str(folder), queue]
@@ -322,20 +276,20 @@ def ward_process(
             [*argv, "mute" if says_nothing else "works"], cwd=ROOT, stdout=output, stderr=output
         )
     try:
-        yield WardProcess(process, folder)
+        yield MaintainedProcess(process, folder)
     finally:
         process.kill()
         process.wait()
 
 
 async def _work(url: str, begun: Path, queue: str) -> None:
-    service = Service(WardJobs)
+    service = Service(WARD)
 
-    async def hang(active: ActiveJob[Care]) -> int:
+    async def hang(active: ActiveJob[Task]) -> Report:
         with begun.open("a") as written:
             written.write(f"{active.id}\n")
         await asyncio.Event().wait()
-        return 0
+        return Report(tries=active.tries)
 
     getattr(service.jobs, queue).handle(hang)
     async with service.connect(url):
@@ -350,7 +304,7 @@ async def _take(url: str, begun: Path, queue: str) -> None:
             with begun.open("a") as written:
                 written.write(f"{delivery.job.job_id}\n")
 
-    work = WorkPuller(connection, SERVICE, getattr(WardJobs, queue), take, monotonic)
+    work = WorkPuller(connection, SERVICE, getattr(WARD, queue), take, monotonic)
     await work.open()
     await work.subscribe()
     while True:

@@ -63,7 +63,7 @@ class Actor:
             self.process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
 
     def keep_up(self) -> None:
-        """Started again when it ended; that is noted if nobody had ended it."""
+        """Starts it again when it ended, and notes that if no fault had ended it."""
         if self.is_running or self._is_told_to_end:
             return
         if self.is_ready(self.folder):
@@ -87,16 +87,16 @@ class Actor:
         self.start()
 
     async def end(self) -> None:
-        """Told to end, as one is who is deployed anew; nobody starts it again."""
+        """Tells it to end, as a deploy does. It is not started again."""
         self._is_told_to_end = True
         process = self.process
         process.terminate()
         await asyncio.to_thread(process.wait)
 
-    async def deploy_anew(self) -> None:
+    async def deploy_again(self) -> None:
         process = self.process
         await self.end()
-        if self.process is process:  # nobody was faster
+        if self.process is process:  # no other fault was faster
             self.start()
 
     @property
@@ -108,11 +108,11 @@ class Actor:
             (self.folder / "clock").write_text(str(seconds))
             self.send(signal.SIGUSR1)
 
-    def limit_files(self, most_bytes: int) -> None:
+    def limit_files(self, max_bytes: int) -> None:
         """What it may write into one file from now on: 0 is a full disk."""
         if self.is_running:
             _, hard = resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)
-            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (most_bytes, hard))
+            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (max_bytes, hard))
 
 
 def has_file_ready(folder: Path) -> bool:

@@ -35,7 +35,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`every`: seconds between two faults, on average. `patience`: for all to end afterwards.
+    """`every`: seconds between two faults, on average. `timeout`: for all to end afterwards.
 
     A short one leaves out what takes a minute to heal, and deals every other fault once.
     """
@@ -46,7 +46,7 @@ class Plan:
     binary: Path
     cast: Cast = field(default_factory=Cast)
     every: float = 1.0
-    patience: float = 150.0
+    timeout: float = 150.0
     is_short: bool = False
 
 
@@ -70,8 +70,8 @@ async def run(plan: Plan, folder: Path, tell: Tell) -> Outcome:
     ):
         connection = raw.connection
         # Of a short campaign every fault is to strike, however busy the machine is.
-        patience = plan.patience if plan.is_short else A_WHILE
-        injecting, witness = Injecting(stage, connection, patience), Witness()
+        timeout = plan.timeout if plan.is_short else A_WHILE
+        injecting, witness = Injecting(stage, connection, timeout), Witness()
         async with _beside(
             nemesis.keep_up(injecting),
             witness.watch(connection),
@@ -107,15 +107,15 @@ def _all_ready(stage: Stage) -> bool:
 async def _until_healed(
     plan: Plan, stage: Stage, connection: Connection, witness: Witness
 ) -> float:
-    """All ends by itself, or the patience does; then who works stops, and who projects."""
+    """Waits until all jobs are over or the time is up, then stops the workers and the daemons."""
     begun = time.monotonic()
     await _end(stage, Kind.PRODUCER)
     with suppress(AssertionError):  # what is not at rest is for the checker to say
-        await until(lambda: _is_at_rest(connection, witness), deadline=plan.patience)
+        await until(lambda: _is_at_rest(connection, witness), deadline=plan.timeout)
     healed_after = time.monotonic() - begun
     await _end(stage, Kind.WORKER)
     with suppress(AssertionError):
-        await until(lambda: _is_projected(stage, connection), deadline=plan.patience)
+        await until(lambda: _is_projected(stage, connection), deadline=plan.timeout)
     await _end(stage, Kind.DAEMON)
     return healed_after
 

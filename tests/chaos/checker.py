@@ -106,7 +106,7 @@ def _tries_are_counted(_: Observed, histories: Histories) -> Iterator[Violation]
 
 
 def _is_of_tries(event: e.Event) -> bool:
-    """A death, unless the server was told to deliver only so many times."""
+    """A death, unless the server has a delivery limit."""
     return isinstance(event, e.Dead) and event.error.type != Interruption.DELIVERIES_EXHAUSTED
 
 
@@ -153,7 +153,7 @@ def _handlers_run_what_was_started(seen: Observed, histories: Histories) -> Iter
 
 
 def _effects_agree(seen: Observed, histories: Histories) -> Iterator[Violation]:
-    """A job is completed by who did it; who did it in vain had lost it."""
+    """The attempt that did the work completes the job; another that did it had lost the job."""
     for job_id, history in histories.items():
         for attempt, end in _ends_of_attempts(history):
             done = seen.effects.done[attempt]
@@ -163,7 +163,9 @@ def _effects_agree(seen: Observed, histories: Histories) -> Iterator[Violation]:
                 yield Violation("what is completed was done", what, told(history))
             if done and not is_completed and not _is_lost(end):
                 what = f"{job_id} was done by {attempt}, which ended with {end.kind}"
-                yield Violation("what was done in vain was lost", what, told(history))
+                yield Violation(
+                    "an attempt that did not complete its job had lost it", what, told(history)
+                )
 
 
 def _ends_of_attempts(history: Sequence[Step]) -> Iterator[tuple[str, e.Event]]:
@@ -174,7 +176,7 @@ def _ends_of_attempts(history: Sequence[Step]) -> Iterator[tuple[str, e.Event]]:
 
 
 def _is_lost(end: e.Event) -> bool:
-    """Somebody else ended the attempt, or the job."""
+    """Another process ended the attempt, or the job."""
     if isinstance(end, e.RetryScheduled | e.Dead | e.Stale):
         return end.error.type in _LOST
     return isinstance(end, e.Decided)
@@ -201,12 +203,12 @@ def _projections_are_the_fold(seen: Observed, _: Histories) -> Iterator[Violatio
             yield Violation("projections are the fold of the log", f"{daemon}: {row}")
 
 
-def _nobody_fell(seen: Observed, _: Histories) -> Iterator[Violation]:
+def _no_process_crashed(seen: Observed, _: Histories) -> Iterator[Violation]:
     for process in seen.fell:
         yield Violation("no process ends by itself", process)
 
 
-def _nobody_swallowed_an_error(seen: Observed, _: Histories) -> Iterator[Violation]:
+def _no_process_logged_an_error(seen: Observed, _: Histories) -> Iterator[Violation]:
     for said in seen.outbursts:
         yield Violation("no error is only written down", said)
 
@@ -224,6 +226,6 @@ _RULES: Final[Sequence[Callable[[Observed, Histories], Iterator[Violation]]]] = 
     _keys_are_empty,
     _no_work_is_left,
     _projections_are_the_fold,
-    _nobody_fell,
-    _nobody_swallowed_an_error,
+    _no_process_crashed,
+    _no_process_logged_an_error,
 )

@@ -16,7 +16,7 @@ from trellis_jobs.jetstream.client.connection import Connection
 T = TypeVar("T")
 
 A_WHILE: Final = 15.0
-_LOOK: Final = 0.05
+_POLL_INTERVAL: Final = 0.05
 
 Act: TypeAlias = Callable[[Injection], Coroutine[Any, Any, None]]
 Acts: TypeAlias = Mapping[Fault, Act]
@@ -24,14 +24,14 @@ Acts: TypeAlias = Mapping[Fault, Act]
 
 @dataclass
 class Injecting:
-    """`connection` reaches the servers past all faults. `done`: those that struck somebody.
+    """`connection` reaches the servers past all faults. `done`: faults that had a target.
 
-    `patience`: so long a fault waits for somebody to strike.
+    `timeout`: seconds for which a fault waits for a target.
     """
 
     stage: Stage
     connection: Connection
-    patience: float = A_WHILE
+    timeout: float = A_WHILE
     done: Counter[Fault] = field(default_factory=Counter)
     is_over: bool = False
 
@@ -39,12 +39,12 @@ class Injecting:
         self.done[injection.fault] += 1
 
     async def meets(self, victim: Callable[[], bool]) -> bool:
-        """A fault that would strike nobody waits a while for somebody to be there."""
-        end = time.monotonic() + self.patience
+        """A fault without a target waits a while for one."""
+        end = time.monotonic() + self.timeout
         while not victim():
             if time.monotonic() > end:
                 return False
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
         return True
 
 

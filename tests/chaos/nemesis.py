@@ -13,7 +13,7 @@ from tests.chaos.process_faults import ProcessFaults
 from tests.chaos.server_faults import ServerFaults
 from tests.chaos.way_faults import WayFaults
 
-_LOOK: Final = 0.1
+_POLL_INTERVAL: Final = 0.1
 
 
 async def carry_out(waves: Sequence[Sequence[Injection]], injecting: Injecting) -> None:
@@ -42,8 +42,8 @@ async def _strike(wave: Sequence[Injection], acts: Acts) -> None:
 
 
 async def keep_up(injecting: Injecting) -> None:
-    """Whoever ended is started again, as a supervisor would."""
+    """Starts processes that ended again, as a supervisor would."""
     while True:
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
         for actor in injecting.stage.actors:
             actor.keep_up()

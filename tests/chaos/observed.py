@@ -22,8 +22,8 @@ class Effects:
 class Observed:
     """All of it after the faults stopped and everything had its time to end.
 
-    `glimpsed`: what somebody who followed the log all the time read at each sequence. `limits`: how
-    many jobs of a key may run, by queue. `differing`: rows in which a projection is not the fold.
+    `glimpsed`: what a reader that followed the log read at each sequence. `limits`: how many jobs
+    of a key may run, by queue. `differing`: rows in which a projection is not the fold.
     `mistaken`: creates of new jobs that were told their job exists. `fell`: processes that ended by
     themselves. `outbursts`: errors that they only wrote down.
     """

@@ -61,7 +61,7 @@ class ProcessFaults:
     async def _stop_worker(self, injection: Injection) -> None:
         actor = pick(self._stage.of(Kind.WORKER), injection)
         if await self._strikes(actor, injection):
-            await actor.deploy_anew()
+            await actor.deploy_again()
 
     async def _jump(self, injection: Injection) -> None:
         actor = pick(self._stage.of(Kind.WORKER), injection)

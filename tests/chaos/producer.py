@@ -12,8 +12,8 @@ from typing import Final
 
 from jobs_admin.api.client import AdminClient
 from tests.chaos.notebook import Notebook
-from tests.chaos.workload import ChaosJobs, Wish, wish
-from tests.keys.work_lab import Done, Errand
+from tests.chaos.workload import CHAOS, Wish, wish
+from tests.support.example_service import ExampleJobs, Report, Task
 from trellis_jobs import Accepted, JobRef, Queue, Replaced, Service
 from trellis_jobs.errors import JobExists, JobsError
 
@@ -22,13 +22,15 @@ log = logging.getLogger(__name__)
 CREATORS: Final = 4
 PAUSE: Final = 0.3
 LOOK_AT_DEAD: Final = 1.0
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 
 
 class Creator:
     """Names its jobs itself, so that one whose create was not answered can be found as well."""
 
-    def __init__(self, name: str, jobs: ChaosJobs, notebook: Notebook, chance: Random) -> None:
+    def __init__(
+        self, name: str, jobs: ExampleJobs[Task, Report], notebook: Notebook, chance: Random
+    ) -> None:
         self._name = name
         self._jobs = jobs
         self._notebook = notebook
@@ -42,7 +44,7 @@ class Creator:
             await asyncio.sleep(self._chance.uniform(0, PAUSE))
 
     async def _create(self, job_id: str, wanted: Wish) -> None:
-        queue: Queue[Errand, Done] = getattr(self._jobs, wanted.queue)
+        queue: Queue[Task, Report] = getattr(self._jobs, wanted.queue)
         self._notebook.note("asked", job_id)
         try:
             outcome = await queue.submit(wanted.errand, job_id=job_id, deadline=wanted.deadline)
@@ -61,7 +63,7 @@ class Creator:
             await asyncio.sleep(wanted.cancel_after)
             await self._cancel(outcome.ref)
 
-    async def _cancel(self, ref: JobRef[Done]) -> None:
+    async def _cancel(self, ref: JobRef[Report]) -> None:
         try:
             await ref.cancel(reason="no longer wanted")
         except JobsError as error:
@@ -80,14 +82,14 @@ async def operate_until(stop: asyncio.Event, client: AdminClient, chance: Random
 
 
 async def _main(url: str, folder: Path, seed: str) -> None:
-    service = Service(ChaosJobs)
+    service = Service(CHAOS)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     notebook = Notebook(folder / "notes")
     name = f"{folder.parent.name}-{folder.name}"
     async with (
         service.connect(url, workers=False),
-        AdminClient.connect(url, by="operator", timeout=PATIENCE) as client,
+        AdminClient.connect(url, by="operator", timeout=TIMEOUT) as client,
         asyncio.TaskGroup() as tasks,
     ):
         (folder / "ready").touch()

@@ -50,7 +50,7 @@ class ServerFaults:
 
     async def _kill_leader(self, injection: Injection) -> None:
         stream = pick((LOG, WORK, KEYS), injection)
-        end = time.monotonic() + self._injecting.patience
+        end = time.monotonic() + self._injecting.timeout
         while time.monotonic() < end:
             leader = await self._leader(stream)
             if leader is not None and leader not in self._struck:
@@ -61,7 +61,7 @@ class ServerFaults:
     async def _leader(self, stream: str) -> int | None:
         try:
             told = await api.request(self._injecting.connection, f"STREAM.INFO.{stream}")
-        except JobsError:  # nobody answers
+        except JobsError:  # no server answers
             return None
         leader = told["cluster"].get("leader")
         return int(leader.rpartition("-")[2]) if leader else None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.chaos import actors
 from tests.chaos.actors import Actor, Kind
-from tests.chaos.workload import ChaosJobs
+from tests.chaos.workload import CHAOS
 from tests.support.cluster import SIZE, Cluster, Routes, address, cluster, free_ports
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from trellis_jobs import Service
@@ -126,5 +126,5 @@ def _url(way: Sequence[FaultProxy]) -> str:
 
 
 async def _provision(servers: Servers) -> None:
-    async with Service(ChaosJobs).connect(servers.url, workers=False, replicas=len(servers.nodes)):
+    async with Service(CHAOS).connect(servers.url, workers=False, replicas=len(servers.nodes)):
         pass

@@ -29,7 +29,7 @@ async def test_whatever_happens_the_rules_hold(
         servers=servers,
         binary=server_binary(),
         cast=Cast(workers=2, producers=1),
-        patience=60,
+        timeout=60,
         is_short=True,
     )
     outcome = await run(plan, tmp_path, print)

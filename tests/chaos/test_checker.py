@@ -177,7 +177,7 @@ def test_as_many_jobs_of_a_key_as_may_run() -> None:
 
 
 def test_a_handler_that_ran_without_a_start() -> None:
-    seen = observed(*GOOD, effects=did((FIRST.id, "nobody")))
+    seen = observed(*GOOD, effects=did((FIRST.id, "unknown")))
     assert rules_broken(seen) == {"a handler runs after its attempt is in the log"}
 
 
@@ -186,7 +186,7 @@ def test_a_handler_that_ran_twice_in_one_attempt() -> None:
     assert rules_broken(seen) == {"an attempt runs its handler once"}
 
 
-def test_a_completed_job_that_nobody_did() -> None:
+def test_a_completed_job_that_no_attempt_did() -> None:
     seen = observed(*TAKEN_OVER, effects=did((FIRST.id, SECOND.id), (FIRST.id,)))
     assert rules_broken(seen) == {"what is completed was done"}
 
@@ -196,7 +196,7 @@ def test_what_was_done_by_an_attempt_that_failed() -> None:
     events = (*TAKEN_OVER[:2], failed, *TAKEN_OVER[3:])
     both = (FIRST.id, SECOND.id)
     assert rules_broken(observed(*events, effects=did(both, both))) == {
-        "what was done in vain was lost"
+        "an attempt that did not complete its job had lost it"
     }
 
 

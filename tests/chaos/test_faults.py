@@ -1,4 +1,4 @@
-"""A seed decides a whole campaign, and every fault there is has somebody who carries it out."""
+"""A seed decides a whole campaign, and every fault has a function that causes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors are found in what processes write, whoever wrote them."""
+"""Errors are found in the output of processes, whichever process wrote them."""
 
 from __future__ import annotations
 

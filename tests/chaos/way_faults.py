@@ -134,7 +134,7 @@ class WayFaults:
 
 
 async def strikes(injecting: Injecting, injection: Injection, ways: Sequence[FaultProxy]) -> bool:
-    """Once somebody is on one of the ways; then it is counted."""
+    """Applies once a client uses one of the proxies, and is counted then."""
     is_used = await injecting.meets(lambda: any(way.is_used for way in ways))
     if is_used:
         injecting.count(injection)

@@ -1,4 +1,4 @@
-"""Somebody who reads the log from its beginning, all the time, past all faults."""
+"""A reader that follows the log from its start, on a connection without faults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A worker of the campaign as a program: notes what its handlers do; its clock can be put off.
 
-SIGUSR1: go by the clock that the file `clock` says, so many seconds from the machine's own.
+SIGUSR1: shift the clock by the number of seconds in the file `clock`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import cast
 
 from tests.chaos.notebook import Notebook
-from tests.chaos.workload import QUEUES, ChaosJobs
-from tests.keys.work_lab import Done, Errand, perform
+from tests.chaos.workload import CHAOS, QUEUES
+from tests.support.example_service import Report, Task, perform
 from trellis_jobs import ActiveJob, Service
 from trellis_jobs.environment import utc_now
 from trellis_jobs.worker.running_job import RunningJob
@@ -40,22 +40,22 @@ class Hands:
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
 
-    async def handle(self, active: ActiveJob[Errand]) -> Done:
+    async def handle(self, active: ActiveJob[Task]) -> Report:
         attempt = cast("RunningJob", active._backend).attempt_context.attempt.id
         self._notebook.note("begun", active.id, attempt)
         if active.payload.do == "nap":
             await active.progress(current=1, total=2)
         await perform(active, _no_word)
         self._notebook.note("done", active.id, attempt)
-        return Done(tries=active.tries)
+        return Report(tries=active.tries)
 
 
 async def _no_word(_: str) -> None:
-    raise AssertionError("nobody waits for a word here")
+    raise AssertionError("no handler waits here")
 
 
 async def _main(url: str, folder: Path) -> None:
-    service = Service(ChaosJobs, grace=2.0)
+    service = Service(CHAOS, grace=2.0, dead_after=4)
     clock = Clock(folder / "clock")
     runtime = service._runtime
     runtime.environment = replace(runtime.environment, now=clock.now)

@@ -7,44 +7,39 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from tests.keys.work_lab import MANY, Done, Errand, by_key
-from trellis_jobs import Jobs, QueueDepth, job
+from tests.keys.work_lab import MANY, by_key
+from tests.support.example_service import Report, Task, example_jobs
+from trellis_jobs import QueueDepth
+from trellis_jobs.contract.declaration import JobOptions
 
 KEYS: Final = 6
 
 
-class ChaosJobs(Jobs, service="chaos"):
-    """Leases are short, and lost attempts are many: only `fragile` jobs have few tries."""
-
-    plain = job(Errand, Done, concurrency=8, ack_wait=2, backoff=[0.2], max_deliver=60)
-    fragile = job(Errand, Done, concurrency=4, ack_wait=2, backoff=[0.1, 0.5], max_deliver=3)
-    brief = job(Errand, Done, concurrency=4, ack_wait=2, backoff=[0.2], max_deliver=60, deadline=4)
-    one = job(
-        Errand, Done, concurrency=8, ack_wait=2, backoff=[0.2], max_deliver=60,
-        key=by_key(), queue=MANY,
-    )  # fmt: skip
-    three = job(
-        Errand, Done, concurrency=8, ack_wait=2, backoff=[0.2], max_deliver=60,
-        key=by_key(3), queue=MANY,
-    )  # fmt: skip
-    narrow = job(
-        Errand, Done, concurrency=4, ack_wait=2, backoff=[0.2], max_deliver=60,
-        key=by_key(), queue=QueueDepth(max_queued_per_key=1),
-    )  # fmt: skip
-    coalesce = job(
-        Errand, Done, concurrency=4, ack_wait=2, backoff=[0.2], max_deliver=60,
-        key=by_key(), queue=QueueDepth(max_queued_per_key=1, when_full="coalesce"),
-    )  # fmt: skip
-    newest = job(
-        Errand, Done, concurrency=4, ack_wait=2, backoff=[0.2], max_deliver=60,
-        key=by_key(), queue=QueueDepth(max_queued_per_key=1, when_full="replace-oldest"),
-    )  # fmt: skip
+# Leases are short, and lost attempts are many: only `fragile` jobs have few tries.
+_SHORT: Final[JobOptions] = {"ack_wait": 2, "backoff": [0.2], "max_deliver": 60}
+_FOUR: Final[JobOptions] = {**_SHORT, "concurrency": 4}
+_EIGHT: Final[JobOptions] = {**_SHORT, "concurrency": 8}
+CHAOS: Final = example_jobs(
+    "chaos",
+    Task,
+    Report,
+    plain=_EIGHT,
+    # Only the recovery of dead workers hands these on before the campaign is over.
+    long={**_EIGHT, "ack_wait": 600},
+    fragile={**_FOUR, "backoff": [0.1, 0.5], "max_deliver": 3},
+    brief={**_FOUR, "deadline": 4},
+    one={**_EIGHT, "key": by_key(), "queue": MANY},
+    three={**_EIGHT, "key": by_key(3), "queue": MANY},
+    narrow={**_FOUR, "key": by_key(), "queue": QueueDepth(1)},
+    coalesce={**_FOUR, "key": by_key(), "queue": QueueDepth(1, "coalesce")},
+    newest={**_FOUR, "key": by_key(), "queue": QueueDepth(1, "replace-oldest")},
+)
 
 
-QUEUES: Final = tuple(ChaosJobs.contract.queues)
+QUEUES: Final = tuple(CHAOS.contract.queues)
 LIMITS: Final[Mapping[str, int]] = {
     name: queue.key_policy.max_active
-    for name, queue in ChaosJobs.contract.queues.items()
+    for name, queue in CHAOS.contract.queues.items()
     if queue.key_policy is not None
 }
 
@@ -60,10 +55,10 @@ _DOINGS: Final = {
 
 @dataclass(frozen=True)
 class Wish:
-    """`cancel_after`: so many seconds after it was created; None: not at all."""
+    """`cancel_after`: seconds after its creation, or None if it is not cancelled."""
 
     queue: str
-    errand: Errand
+    errand: Task
     deadline: float | None
     cancel_after: float | None
 
@@ -76,7 +71,7 @@ def wish(chance: Random) -> Wish:
     seconds = chance.choice([0.01, 0.05, 0.2, 0.5])
     return Wish(
         queue,
-        Errand(key=f"key-{chance.randrange(KEYS)}", do=do, seconds=seconds),
+        Task(key=f"key-{chance.randrange(KEYS)}", do=do, seconds=seconds),
         deadline=chance.uniform(0.5, 5) if chance.random() < 0.05 else None,
         cancel_after=chance.uniform(0, 0.5) if chance.random() < 0.08 else None,
     )

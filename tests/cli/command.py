@@ -1,4 +1,4 @@
-"""The installed command in a process of its own, and what it says while it runs."""
+"""The installed command in a separate process, and what it says while it runs."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Command:
     output: Path
 
     @property
-    def said(self) -> str:
+    def printed(self) -> str:
         return self.output.read_text(errors="replace")
 
-    async def until_says(self, words: str) -> None:
+    async def until_prints(self, words: str) -> None:
         def says() -> bool:
-            assert words in self.said or self.process.poll() is None, self.said
-            return words in self.said
+            assert words in self.printed or self.process.poll() is None, self.printed
+            return words in self.printed
 
         await until(says, f"the command says {words!r}")
 
@@ -45,7 +45,7 @@ class Command:
         self.process.send_signal(number)
 
     async def until_exit(self) -> int:
-        await until(lambda: self.process.poll() is not None, f"it exits; so far: {self.said}")
+        await until(lambda: self.process.poll() is not None, f"it exits; so far: {self.printed}")
         return self.process.returncode
 
 
@@ -58,8 +58,8 @@ def running(
     under: tuple[str, ...] = (),
 ) -> Iterator[Command]:
     """`under`: a program that is given the command to run."""
-    said = folder / "said"
-    with said.open("wb") as output:
+    printed = folder / "said"
+    with printed.open("wb") as output:
         process = subprocess.Popen(
             (*under, COMMAND, *arguments),
             cwd=cwd,
@@ -68,7 +68,7 @@ def running(
             stderr=output,
         )
     try:
-        yield Command(process, said)
+        yield Command(process, printed)
     finally:
         process.kill()
         process.wait()

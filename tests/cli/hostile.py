@@ -77,7 +77,7 @@ async def plant(url: str) -> Planted:
 
 
 async def beat(url: str) -> None:
-    """The heartbeat of a worker that is heard of for a while."""
+    """The heartbeat of a worker, which counts as alive for a while."""
     told = WorkerHeartbeat(
         service="hostile", job_type="speak", instance="w1", at=utc_now(), version=HOSTILE
     )

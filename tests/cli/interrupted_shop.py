@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
-from trellis_jobs import ActiveJob, Jobs, Service, job
+from tests.support.example_service import example_jobs
+from trellis_jobs import ActiveJob, Service
+
+INTERRUPTED: Final = example_jobs(
+    "interrupted",
+    str,
+    str,
+    in_loop={"max_deliver": 1},
+    in_thread={"max_deliver": 1},
+)
 
 
-class InterruptedJobs(Jobs, service="interrupted"):
-    in_loop = job(str, str, max_deliver=1)
-    in_thread = job(str, str, max_deliver=1)
-
-
-service = Service(InterruptedJobs)
+service = Service(INTERRUPTED)
 
 
 @service.jobs.in_loop.handle

@@ -46,7 +46,7 @@ class LibraryJobs(Jobs, service="library"):
 class Library:
     """`read` completed; `torn` died, was retried by ann and died again; `lent` waits for a worker.
 
-    Somebody wrote bytes that are no event under the subjects of `lent`.
+    Bytes that are not an event are stored under the subjects of `lent`.
     """
 
     stage: Stage

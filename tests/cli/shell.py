@@ -1,4 +1,4 @@
-"""The installed command, run to its end: in a pipe, or on a terminal where somebody answers."""
+"""The installed command, run to its end: in a pipe, or on a terminal with typed answers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def shell(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None
 def at_terminal(
     *arguments: str, types: str = "", columns: int = 80, env: Mapping[str, str] | None = None
 ) -> Ended:
-    """`types`: what somebody has typed by the time the command reads it."""
+    """`types`: what is typed before the command reads it."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     process = subprocess.Popen(
@@ -70,8 +70,8 @@ def at_terminal(
     os.close(theirs)
     try:
         os.write(ours, types.encode())
-        said = _everything_from(ours)
-        return Ended(process.wait(), said)
+        printed = _everything_from(ours)
+        return Ended(process.wait(), printed)
     finally:
         process.kill()
         process.wait()
@@ -79,9 +79,9 @@ def at_terminal(
 
 
 def _everything_from(terminal: int) -> str:
-    said = b""
+    printed = b""
     while True:
         try:
-            said += os.read(terminal, 65536)
-        except OSError:  # nobody has the other side any more
-            return said.decode(errors="replace")
+            printed += os.read(terminal, 65536)
+        except OSError:  # the other side is closed
+            return printed.decode(errors="replace")

@@ -28,7 +28,7 @@ async def greet(job: ActiveJob[str]) -> str:
 @service.jobs.nap.handle
 async def nap(job: ActiveJob[float]) -> None:
     if job.payload < 0:
-        raise ValueError("nobody naps backwards")
+        raise ValueError("a nap cannot be negative")
     await asyncio.sleep(job.payload)
 
 

@@ -46,12 +46,12 @@ class Stage(Place):
     admin: Command
     db: Path
 
-    def dead(self, *errors: str) -> list[str]:
+    def dead(self, *errors: str, version: str | None = None) -> list[str]:
         """Jobs that died of these, in this order, and are known to have."""
-        return asyncio.run(self._dead(errors))
+        return asyncio.run(self._dead(errors, version))
 
-    async def _dead(self, errors: tuple[str, ...]) -> list[str]:
-        ids = await dead_jobs(self.url, *errors)
+    async def _dead(self, errors: tuple[str, ...], version: str | None) -> list[str]:
+        ids = await dead_jobs(self.url, *errors, version=version)
         async with AdminClient.connect(self.url) as admin:
             await until_shown(admin, ids, JobState.DEAD)
         return ids
@@ -74,5 +74,5 @@ def stage(folder: Path) -> Iterator[Stage]:
         EmbeddedServer.start() as server,
         running(folder, *serve, "--nats", server.url) as admin,
     ):
-        asyncio.run(admin.until_says("admin runtime started"))
+        asyncio.run(admin.until_prints("admin runtime started"))
         yield Stage(server.url, admin, db)

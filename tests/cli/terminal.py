@@ -1,4 +1,4 @@
-"""The command on a terminal of its own, and everything it draws there."""
+"""The command on a separate terminal, and everything it draws there."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class Terminal:
 
     @property
     def plain_text(self) -> str:
-        """Of the last frames: whoever draws a screen again and again sends a lot."""
+        """Only the last frames: a command that redraws its screen sends a lot."""
         frames = self.text[-_FRAMES:].replace(_HOME, "\n")
         return _ESCAPES.sub("", frames).replace("\r", "")
 
     async def until_closed(self) -> None:
         """By all who had it; then the last thing they drew is here."""
-        await until(lambda: not self._collecting.is_alive(), "nobody draws any more")
+        await until(lambda: not self._collecting.is_alive(), "the command draws no more")
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
     def close(self) -> None:
-        """Not while somebody reads: the next file to be opened would have the same number."""
+        """Not while the thread reads: the next file to be opened would have the same number."""
         self._collecting.join(DEADLINE)
         os.close(self._master)
 

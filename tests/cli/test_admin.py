@@ -18,8 +18,9 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.cli.admin.retention_option import DEFAULT_RETENTION
 from jobs_admin.retention_policy import parse, standard
 from tests.cli.command import COMMAND, ROOT, Command, environment, running
+from tests.support.example_service import Task, TaskJobs
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Task, producer, until_state, worker
+from tests.support.lab import producer, until_state, worker
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import api
@@ -32,7 +33,7 @@ SERVE = ("admin", "serve")
 
 
 @pytest.fixture
-async def jobs(server: EmbeddedServer) -> AsyncIterator[LabJobs]:
+async def jobs(server: EmbeddedServer) -> AsyncIterator[TaskJobs]:
     async with producer(server.url) as producing:
         yield producing
 
@@ -53,29 +54,29 @@ def refused(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_it_answers_until_a_signal_and_ends_with_0(
-    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path, number: signal.Signals
+    server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path, number: signal.Signals
 ) -> None:
     db = tmp_path / "jobs.sqlite"
     with running(tmp_path, *SERVE, "--nats", server.url, "--db", str(db)) as admin:
-        await admin.until_says(STARTED)
+        await admin.until_prints(STARTED)
         ref = await jobs.work.create(Task())
         async with AdminClient.connect(server.url) as client:
             assert (await client.cancel(ref.id)).job.state is JobState.CANCELLED
         admin.send(number)
-        assert await admin.until_exit() == 0, admin.said
-        assert "admin runtime stopped" in admin.said
-        assert "Traceback" not in admin.said, admin.said
+        assert await admin.until_exit() == 0, admin.printed
+        assert "admin runtime stopped" in admin.printed
+        assert "Traceback" not in admin.printed, admin.printed
     assert db.exists()
     assert not db.with_name("jobs.sqlite-wal").exists(), "all that was written is in the file"
 
 
 async def test_after_kill_9_it_goes_on_where_it_was(
-    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+    server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path
 ) -> None:
     command = (*SERVE, "--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
     async with AdminClient.connect(server.url) as client:
         with running(tmp_path, *command) as admin:
-            await admin.until_says(STARTED)
+            await admin.until_prints(STARTED)
             first = await jobs.single.create(Task(do="always fail"))
             assert (await client.get(first.id)).state is JobState.PENDING
             admin.send(signal.SIGKILL)
@@ -84,8 +85,8 @@ async def test_after_kill_9_it_goes_on_where_it_was(
             await until_state(first, JobState.DEAD)
         second = await jobs.work.create(Task())
         with running(tmp_path, *command) as admin:
-            await admin.until_says(STARTED)
-            assert "rebuilt" not in admin.said
+            await admin.until_prints(STARTED)
+            assert "rebuilt" not in admin.printed
             found = await client.get(first.id, min_seq=4)
             assert (found.state, found.tries) == (JobState.DEAD, 1)
             assert (await client.get(second.id)).state is JobState.PENDING
@@ -93,11 +94,11 @@ async def test_after_kill_9_it_goes_on_where_it_was(
             assert (await client.stats()).states == {"dead": 1, "pending": 1}
 
 
-async def test_it_serves_probes(server: EmbeddedServer, jobs: LabJobs, tmp_path: Path) -> None:
+async def test_it_serves_probes(server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path) -> None:
     command = (*SERVE, "--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
     with running(tmp_path, *command, "--health-port", "0") as admin:
-        await admin.until_says("health_port=")
-        port = int(re.findall(r"health_port=(\d+)", admin.said)[0])
+        await admin.until_prints("health_port=")
+        port = int(re.findall(r"health_port=(\d+)", admin.printed)[0])
         for path in ("live", "ready"):
             assert await asyncio.to_thread(_status, port, path) == "ok"
 
@@ -109,7 +110,7 @@ def _status(port: int, path: str) -> str:
 
 
 async def test_every_flag_has_an_environment_twin(
-    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+    server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path
 ) -> None:
     db = tmp_path / "elsewhere" / "jobs.sqlite"
     twins = {
@@ -127,7 +128,7 @@ async def test_every_flag_has_an_environment_twin(
         "TRELLIS_JOBS_LOG_LEVEL": "info",
     }
     with running(tmp_path, *SERVE, env=twins) as admin:
-        await admin.until_says(STARTED)
+        await admin.until_prints(STARTED)
         line = _line_of(admin, STARTED)
     assert (line["db"], line["mode"], line["nats"]) == (str(db), "full", server.url)
     assert (line["retention"], line["archive"]) == ("keep-all", str(tmp_path / "archive"))
@@ -136,21 +137,21 @@ async def test_every_flag_has_an_environment_twin(
 
 
 def _line_of(admin: Command, message: str) -> dict[str, object]:
-    lines = [json.loads(line) for line in admin.said.splitlines()]
+    lines = [json.loads(line) for line in admin.printed.splitlines()]
     found = next(line for line in lines if line["message"] == message)
     assert isinstance(found, dict)
     return found
 
 
 async def test_one_that_only_answers_shares_the_file_of_another(
-    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+    server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path
 ) -> None:
     command = (*SERVE, "--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
     (tmp_path / "other").mkdir()
     with running(tmp_path, *command) as full:
-        await full.until_says(STARTED)
+        await full.until_prints(STARTED)
         with running(tmp_path / "other", *command, "--mode", "rpc-only") as other:
-            await other.until_says("mode=rpc-only")
+            await other.until_prints("mode=rpc-only")
             refs = [await jobs.work.create(Task()) for _ in range(10)]
             async with AdminClient.connect(server.url) as client:
                 for ref in refs:
@@ -158,33 +159,33 @@ async def test_one_that_only_answers_shares_the_file_of_another(
                     found = await client.get(ref.id, min_seq=changed.seq)
                     assert found.state is JobState.CANCELLED
             other.send(signal.SIGTERM)
-            assert await other.until_exit() == 0, other.said
+            assert await other.until_exit() == 0, other.printed
 
 
 async def test_a_file_of_another_process_is_left_alone(
-    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+    server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path
 ) -> None:
     db = str(tmp_path / "jobs.sqlite")
     with running(tmp_path, *SERVE, "--nats", server.url, "--db", db) as first:
-        await first.until_says(STARTED)
-        code, said = refused("--nats", server.url, "--db", db)
+        await first.until_prints(STARTED)
+        code, printed = refused("--nats", server.url, "--db", db)
         assert code == 1
-        assert said.startswith(f"error: another process writes the projection {db}: ")
-        assert said.count("\n") == 1
+        assert printed.startswith(f"error: another process writes the projection {db}: ")
+        assert printed.count("\n") == 1
         assert first.process.poll() is None
 
 
 async def test_it_starts_again_when_its_server_was_away(
-    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+    server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path
 ) -> None:
     db = str(tmp_path / "jobs.sqlite")
     with running(tmp_path, *SERVE, "--nats", server.url, "--db", db) as admin:
-        await admin.until_says(STARTED)
+        await admin.until_prints(STARTED)
         server.kill()
-        await admin.until_says(f"disconnected from {server.url}: ")
-        await admin.until_says("; reconnecting")
+        await admin.until_prints(f"disconnected from {server.url}: ")
+        await admin.until_prints("; reconnecting")
         server.restart()
-        await admin.until_says(f"reconnected to {server.url}")
+        await admin.until_prints(f"reconnected to {server.url}")
         ref = await jobs.work.create(Task())
         async with AdminClient.connect(server.url) as client:
 
@@ -194,24 +195,24 @@ async def test_it_starts_again_when_its_server_was_away(
             await until(answered, "it answers again")
         server.kill()
         admin.send(signal.SIGTERM)
-        assert await admin.until_exit() == 0, admin.said
-        assert "Traceback" not in admin.said, admin.said
+        assert await admin.until_exit() == 0, admin.printed
+        assert "Traceback" not in admin.printed, admin.printed
 
 
 def test_a_server_that_does_not_answer_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
     nowhere = ("--nats", "nats://127.0.0.1:1", "--connect-timeout", "0")
-    code, said = refused(*nowhere, "--db", str(tmp_path / "jobs.sqlite"))
+    code, printed = refused(*nowhere, "--db", str(tmp_path / "jobs.sqlite"))
     assert code == 4
-    assert said.startswith("error: no NATS server answers at nats://127.0.0.1:1")
-    assert said.count("\n") == 1
+    assert printed.startswith("error: no NATS server answers at nats://127.0.0.1:1")
+    assert printed.count("\n") == 1
 
 
 def test_missing_streams_say_what_to_run(server: EmbeddedServer, tmp_path: Path) -> None:
-    code, said = refused("--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
+    code, printed = refused("--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
     assert code == 1
-    assert "JOBS_WORK" in said
-    assert "run `trellis-jobs admin serve --provision`" in said
-    assert "Traceback" not in said
+    assert "JOBS_WORK" in printed
+    assert "run `trellis-jobs admin serve --provision`" in printed
+    assert "Traceback" not in printed
 
 
 async def test_streams_that_we_must_not_change_are_described(
@@ -222,31 +223,31 @@ async def test_streams_that_we_must_not_change_are_described(
     await api.request(connection, f"STREAM.CREATE.{LOG}", wrong)
     await connection.close()
     db = str(tmp_path / "jobs.sqlite")
-    code, said = refused("--nats", server.url, "--db", db, "--provision")
+    code, printed = refused("--nats", server.url, "--db", db, "--provision")
     assert code == 1
-    assert "retention should be 'limits', is 'interest'" in said
+    assert "retention should be 'limits', is 'interest'" in printed
 
 
 def test_without_a_projection_nothing_can_be_answered_from_it(
-    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+    server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path
 ) -> None:
     db = str(tmp_path / "jobs.sqlite")
-    code, said = refused("--nats", server.url, "--db", db, "--mode", "rpc-only")
+    code, printed = refused("--nats", server.url, "--db", db, "--mode", "rpc-only")
     assert code == 1
-    assert f"error: there is no projection at {db}: start" in said
+    assert f"error: there is no projection at {db}: start" in printed
 
 
-def test_a_database_of_somebody_else_is_not_touched(
-    server: EmbeddedServer, jobs: LabJobs, tmp_path: Path
+def test_a_database_of_another_program_is_not_touched(
+    server: EmbeddedServer, jobs: TaskJobs, tmp_path: Path
 ) -> None:
     db = tmp_path / "photos.sqlite"
     with sqlite3.connect(db) as photos:
         photos.execute("CREATE TABLE photos (name TEXT)")
     photos.close()
     before = db.read_bytes()
-    code, said = refused("--nats", server.url, "--db", str(db))
+    code, printed = refused("--nats", server.url, "--db", str(db))
     assert code == 1
-    assert f"error: {db} cannot be used as a projection" in said
+    assert f"error: {db} cannot be used as a projection" in printed
     assert db.read_bytes() == before
 
 
@@ -267,9 +268,9 @@ def test_a_database_of_somebody_else_is_not_touched(
     ],
 )
 def test_a_wrong_command_line_ends_with_2(arguments: tuple[str, ...]) -> None:
-    code, said = refused(*arguments)
+    code, printed = refused(*arguments)
     assert code == 2
-    assert "Traceback" not in said
+    assert "Traceback" not in printed
 
 
 def test_help_names_every_flag_and_its_environment_twin() -> None:

@@ -37,8 +37,8 @@ async def test_it_counts_what_is_due_and_removes_nothing(
             "with completed=1h,dead=90d,failed=30d,others=7d, retention would remove 0 jobs now"
         ]
         at.store_earlier(timedelta(days=8))
-        code, said, _ = due(db, "--retention", "others=1h")
-        assert (code, said.splitlines()) == (
+        code, printed, _ = due(db, "--retention", "others=1h")
+        assert (code, printed.splitlines()) == (
             0,
             ["with others=1h, retention would remove 1 job now", "completed      1"],
         )
@@ -49,13 +49,13 @@ async def test_it_counts_what_is_due_and_removes_nothing(
 
 
 def test_without_a_projection_it_says_so(tmp_path: Path) -> None:
-    code, _, said = due(tmp_path / "nosuch.sqlite")
+    code, _, printed = due(tmp_path / "nosuch.sqlite")
     assert code == 1
-    assert "there is no projection" in said
+    assert "there is no projection" in printed
     assert not list(tmp_path.iterdir())
 
 
 def test_a_policy_that_makes_no_sense_ends_with_2(tmp_path: Path) -> None:
-    code, _, said = due(tmp_path / "jobs.sqlite", "--retention", "completed=99999999999999d")
+    code, _, printed = due(tmp_path / "jobs.sqlite", "--retention", "completed=99999999999999d")
     assert code == 2
-    assert "Traceback" not in said
+    assert "Traceback" not in printed

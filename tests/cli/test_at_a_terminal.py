@@ -1,4 +1,4 @@
-"""What commands look like where somebody watches: lines that fit, colours, bars, an answer."""
+"""What commands look like on a terminal: lines that fit, colours, bars, an answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def books(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     ("command", "says"),
     [
         (("jobs", "logs", "TORN"), r"info +opening torn"),
-        (("workers", "list"), r"0 workers seen in the last 90 s"),
+        (("workers", "list"), r"1 worker registered, or seen in the last 90 s"),
         (("projection", "ignored"), rf"library/lend +{_ID} +completed +not JSON"),
         (("projection", "status", "--db", "DB"), r"fits +yes\n"),
         (("projection", "verify", "--db", "DB"), r"jobs_projection +3 +0 +0\n"),

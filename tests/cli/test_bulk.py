@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import orjson
 import pytest
@@ -18,9 +19,13 @@ from tests.cli.command import running
 from tests.cli.shell import shell
 from tests.cli.stage import Stage, stage
 from tests.cli.terminal import on_a_terminal
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import Task, producer
+from tests.support.lab import producer
 from trellis_jobs.model.states import JobState
+
+# Jobs per second, so few that an operation lasts longer than a busy machine needs to stop it.
+SLOWLY: Final = "0.4"
 
 
 @pytest.fixture(scope="module")
@@ -39,31 +44,31 @@ def test_jobs_named_by_id_are_changed_and_counted(there: Stage) -> None:
     assert job.earlier_runs[0].errors[0].message == "a"
 
 
-def test_where_nobody_can_be_asked_it_says_how_many_jobs_it_would_touch(there: Stage) -> None:
-    [dead] = there.dead("nobody asked")
+def test_without_a_terminal_it_says_how_many_jobs_it_would_touch(there: Stage) -> None:
+    [dead] = there.dead("not confirmed")
     refused = there.shell("dlq", "replay", dead)
     assert (refused.code, refused.out) == (2, "")
     assert "add --yes to replay 1 job; nothing was changed" in refused.err
     assert there.job(dead).state is JobState.DEAD
 
 
-def test_where_nothing_matches_nobody_has_to_be_asked(there: Stage) -> None:
+def test_where_nothing_matches_no_confirmation_is_needed(there: Stage) -> None:
     ended = there.shell("dlq", "replay", "--error", "no job died of this")
     assert (ended.code, ended.out) == (0, "no jobs match; nothing was changed\n")
 
 
 def test_who_and_why_are_recorded(there: Stage) -> None:
     [dead] = there.dead("c")
-    who = ("--by", "ann", "--reason", "nobody needs it")
+    who = ("--by", "ann", "--reason", "not needed")
     assert there.shell("dlq", "dismiss", dead, "--yes", *who).code == 0
     job = there.job(dead)
-    assert (job.state, job.by, job.reason) == (JobState.DISMISSED, "ann", "nobody needs it")
+    assert (job.state, job.by, job.reason) == (JobState.DISMISSED, "ann", "not needed")
 
 
 def test_ids_are_read_from_stdin_each_once(there: Stage) -> None:
     ids = there.dead("d", "e")
-    said = f"{ids[0]}\n\n  lab/single/{ids[1]}\n{ids[0]}\n"
-    ended = there.shell("jobs", "retry", "-", "--yes", "--json", stdin=said)
+    printed = f"{ids[0]}\n\n  lab/single/{ids[1]}\n{ids[0]}\n"
+    ended = there.shell("jobs", "retry", "-", "--yes", "--json", stdin=printed)
     assert ended.code == 0
     assert (ended.json["asked"], ended.json["done"]) == (2, 2)
     assert there.shell("jobs", "retry", "-", "--yes").out == "no jobs match; nothing was changed\n"
@@ -100,7 +105,7 @@ async def _create(there: Stage, count: int) -> list[str]:
 
 
 def test_what_is_not_clear_is_refused_before_anybody_is_asked() -> None:
-    """There is no server at all, and that is not said."""
+    """There is no server at all, and that is not printed."""
     nowhere = {"NATS_URL": "nats://127.0.0.1:1"}
     for arguments, advice in {
         ("dlq", "replay", "--yes"): "give the ids of the jobs to replay",
@@ -120,7 +125,7 @@ def test_everything_must_be_asked_for_and_is_then_done(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("answer", "state"), [("y\n", JobState.DISMISSED), ("\n", JobState.DEAD)])
-def test_somebody_at_a_terminal_sees_which_and_is_asked(
+def test_a_user_at_a_terminal_sees_which_jobs_and_is_asked(
     there: Stage, answer: str, state: JobState
 ) -> None:
     [dead] = there.dead("to be seen")
@@ -134,8 +139,8 @@ def test_somebody_at_a_terminal_sees_which_and_is_asked(
 
 
 def test_a_dry_run_tells_how_many_and_which_and_changes_nothing(there: Stage) -> None:
-    ids = there.dead(*["so many of these"] * 12)
-    ended = there.shell("dlq", "replay", "--error", "so many", "--dry-run")
+    ids = there.dead(*["a lot of these"] * 12)
+    ended = there.shell("dlq", "replay", "--error", "a lot", "--dry-run")
     assert ended.code == 0
     assert ids[-1] in ended.out
     assert ids[0] not in ended.out
@@ -170,16 +175,16 @@ def test_an_interruption_finishes_what_is_under_way_and_tells_how_far_it_came(
     there: Stage, tmp_path: Path
 ) -> None:
     ids = there.dead(*["interrupted"] * 40)
-    replay = ("dlq", "replay", "--error", "interrupted", "--yes", "--rate", "5")
+    replay = ("dlq", "replay", "--error", "interrupted", "--yes", "--rate", SLOWLY)
     with running(tmp_path, *replay, "--nats", there.url) as command:
         asyncio.run(_until_some_are_replayed(there, ids))
         command.send(signal.SIGINT)
         assert asyncio.run(command.until_exit()) == 1
-        said = command.said
-    found = re.search(r"replayed (\d+) of 40 jobs\n", said)
-    assert found is not None, said
+        printed = command.printed
+    found = re.search(r"replayed (\d+) of 40 jobs\n", printed)
+    assert found is not None, printed
     done = int(found[1])
-    assert f"stopped: interrupted; {40 - done} jobs not processed" in said
+    assert f"stopped: interrupted; {40 - done} jobs not processed" in printed
     states = [there.job(each).state for each in ids]
     assert states == [JobState.DEAD] * (40 - done) + [JobState.PENDING] * done
 
@@ -190,16 +195,16 @@ def test_without_an_admin_runtime_the_command_ends_with_4_and_says_that_it_goes_
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    replay = ("dlq", "replay", "--error", "cut short", "--yes", "--rate", "5", "--json")
+    replay = ("dlq", "replay", "--error", "cut short", "--yes", "--rate", SLOWLY, "--json")
     with stage(there) as alone:
         ids = alone.dead(*["cut short"] * 40)
         with running(here, *replay, "--nats", alone.url) as command:
             asyncio.run(_until_some_are_replayed(alone, ids))
             alone.admin.send(signal.SIGKILL)
-            assert asyncio.run(command.until_exit()) == 4, command.said
-            started, _, said = command.said.partition("started\n")
+            assert asyncio.run(command.until_exit()) == 4, command.printed
+            started, _, printed = command.printed.partition("started\n")
     name = started.split()[1]
-    told, _, rest = said.partition("}\noperation ")
+    told, _, rest = printed.partition("}\noperation ")
     assert f"show it with `trellis-jobs operations get {name}`" in rest
     counts = orjson.loads(f"{told}}}")
     assert counts["operation"] == name
@@ -218,7 +223,7 @@ async def _until_some_are_replayed(there: Stage, ids: list[str]) -> None:
 
 def test_operations_are_listed_shown_and_stopped(there: Stage, tmp_path: Path) -> None:
     ids = there.dead(*["to be stopped"] * 30)
-    replay = ("dlq", "replay", "--error", "to be stopped", "--yes", "--rate", "3")
+    replay = ("dlq", "replay", "--error", "to be stopped", "--yes", "--rate", SLOWLY)
     with running(tmp_path, *replay, "--nats", there.url, "--reason", "try it") as command:
         asyncio.run(_until_some_are_replayed(there, ids))
         [entry, *_] = there.shell("operations", "list", "--json").json["entries"]
@@ -230,7 +235,7 @@ def test_operations_are_listed_shown_and_stopped(there: Stage, tmp_path: Path) -
         stopped = there.shell("operations", "stop", name, "--by", "ben", "--json")
         assert stopped.json["operation"]["state"] == "stopping"
         assert asyncio.run(command.until_exit()) == 1
-        assert "stopped: by ben; " in command.said
+        assert "stopped: by ben; " in command.printed
     ended = there.shell("operations", "get", name, "--json").json["operation"]
     assert (ended["state"], ended["stoppedBy"]) == ("stopped", "ben")
     assert 0 < ended["done"] < 30
@@ -246,7 +251,7 @@ def test_at_a_terminal_ctrl_c_asks_whether_to_stop_or_to_leave_it_running(
 ) -> None:
     text = f"interrupted at a terminal, {answer}"
     ids = there.dead(*[text] * 30)
-    replay = ("dlq", "replay", "--error", text, "--yes", "--rate", "3", "--nats", there.url)
+    replay = ("dlq", "replay", "--error", text, "--yes", "--rate", SLOWLY, "--nats", there.url)
 
     async def interrupt() -> str:
         with on_a_terminal(*replay) as (process, terminal):
@@ -257,7 +262,7 @@ def test_at_a_terminal_ctrl_c_asks_whether_to_stop_or_to_leave_it_running(
             await terminal.until_closed()
             return terminal.plain_text
 
-    said = " ".join(asyncio.run(interrupt()).split())
+    printed = " ".join(asyncio.run(interrupt()).split())
     [operation] = [
         entry
         for entry in there.shell("operations", "list", "--json").json["entries"]
@@ -265,10 +270,10 @@ def test_at_a_terminal_ctrl_c_asks_whether_to_stop_or_to_leave_it_running(
     ]
     assert operation["state"] == state
     if state == "running":
-        assert f"trellis-jobs operations stop {operation['id']}" in said
+        assert f"trellis-jobs operations stop {operation['id']}" in printed
         there.shell("operations", "stop", operation["id"])
     else:
-        assert "stopped: interrupted" in said
+        assert "stopped: interrupted" in printed
 
 
 def test_ids_of_no_job_at_all_end_with_3(there: Stage) -> None:

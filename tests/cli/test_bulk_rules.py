@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs_admin.api.client import JobQuery
 from jobs_admin.api.errors import Busy, Denied, Invalid, LogFull, NotFound, Unexpected
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.cli.bulk.result import BulkResult, NotDoneReason, not_done
 from jobs_admin.cli.bulk.targets import (
     JobSelection,
@@ -82,12 +82,12 @@ def test_a_filter_means_the_states_in_which_a_job_can_be_changed_so(
     assert isinstance(matching, Matching)
     assert set(matching.query.state or ()) == states
     everything = resolve_targets(JobSelection(everything=True), verb, [])
-    assert everything == Matching(JobQuery(state=verb.states))
+    assert everything == Matching(JobFilter(state=verb.states))
 
 
 def test_a_state_narrows() -> None:
     narrow = resolve_targets(JobSelectionByState(state=[JobState.FAILED]), RETRY, [])
-    assert narrow == Matching(JobQuery(state=[JobState.FAILED]), has_states=True)
+    assert narrow == Matching(JobFilter(state=[JobState.FAILED]), has_states=True)
 
 
 def test_a_rate_is_kept_evenly_and_what_was_late_is_not_made_up_for_in_a_burst() -> None:

@@ -1,4 +1,4 @@
-"""Going through many jobs when nobody answers."""
+"""Changing many jobs when no admin runtime answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def _run(there: Stage, named: Named, requested: int, *, timeout: float) ->
     return result
 
 
-def test_changes_that_nobody_answers_are_unclear_and_end_it(there: Stage) -> None:
+def test_changes_without_an_answer_are_unclear_and_end_it(there: Stage) -> None:
     """More than are sent at once: the rest is left alone."""
     ids = tuple(f"job-{number}" for number in range(100))
     there.admin.send(signal.SIGSTOP)

@@ -98,15 +98,15 @@ def test_a_diff_tells_each_change_and_ends_with_1_for_a_migration() -> None:
     assert (same.code, same.out, same.err) == (0, "", "No changes.\n")
 
 
-def test_files_that_differ_in_a_field_nobody_knows_are_a_migration(tmp_path: Path) -> None:
+def test_files_that_differ_in_an_unknown_field_are_a_migration(tmp_path: Path) -> None:
     old, new = tmp_path / "old.json", tmp_path / "new.json"
-    said = shell("contract", "show", SHOP).json
-    said["jobs"]["greet"]["docs"] = {"summary": "Greets."}
-    old.write_text(json.dumps(said))
-    assert shell("contract", "show", str(old)).json == said
-    said["jobs"]["greet"]["ordering"] = "strict"
-    said["jobs"]["nap"]["payload"]["codec"] = "zstd"
-    new.write_text(json.dumps(said))
+    printed = shell("contract", "show", SHOP).json
+    printed["jobs"]["greet"]["docs"] = {"summary": "Greets."}
+    old.write_text(json.dumps(printed))
+    assert shell("contract", "show", str(old)).json == printed
+    printed["jobs"]["greet"]["ordering"] = "strict"
+    printed["jobs"]["nap"]["payload"]["codec"] = "zstd"
+    new.write_text(json.dumps(printed))
     ended = shell("contract", "diff", str(old), str(new), "--json")
     assert ended.code == 1
     assert judged(ended.json) == {
@@ -236,7 +236,7 @@ async def _create(url: str, count: int) -> None:
             await service.jobs.greet.create(str(n))
 
 
-def test_a_migration_is_applied_only_when_somebody_accepts_it(there: Stage) -> None:
+def test_a_migration_is_applied_only_when_it_is_accepted(there: Stage) -> None:
     assert there.shell("infra", "apply", "--app", SHOP).code == 0
     asyncio.run(_create(there.url, 3))
 

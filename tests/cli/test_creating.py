@@ -30,7 +30,7 @@ def worker(there: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     """It has told the server what its queues take."""
     folder = tmp_path_factory.mktemp("worker")
     with running(folder, "worker", "tests.cli.shop:service", "--nats", there.url) as working:
-        asyncio.run(working.until_says("worker started"))
+        asyncio.run(working.until_prints("worker started"))
         yield working
 
 
@@ -63,6 +63,23 @@ def test_a_job_that_does_not_complete_is_exit_code_1(there: Stage, worker: Comma
     assert there.shell("jobs", "cancel", told.json["id"], "--yes").code == 0
     ended = there.shell(*create, "0", "--deadline", "2020-01-01T00:00:00Z", "--wait", "--json")
     assert (ended.code, ended.json["state"]) == (1, "expired")
+
+
+def test_a_job_may_have_its_own_tries_and_timeout(there: Stage, worker: Command) -> None:
+    create = ("jobs", "create", "shop/nap", "60", "--wait", "--json")
+    ended = there.shell(*create, "--max-tries", "1", "--try-timeout", "0.2s")
+    assert (ended.code, ended.json["state"], ended.json["tries"]) == (1, "dead", 1)
+    assert ended.json["error"] == "timeout: timed out after 200 ms"
+    shown = there.shell("jobs", "get", ended.json["id"]).out
+    assert "timeout" in shown
+    assert "200 ms, set for this job" in shown
+
+
+def test_an_option_that_the_queue_refuses_creates_nothing(there: Stage, worker: Command) -> None:
+    ended = there.shell(*GREET, '"bob"', "--max-tries", "0", "--id", "never-tried")
+    assert ended.code == 1
+    assert "max_tries must be at least 1" in ended.err
+    assert there.shell("jobs", "watch", "never-tried").code == 3
 
 
 def test_an_id_is_used_once(there: Stage, worker: Command) -> None:
@@ -154,8 +171,8 @@ def test_a_queue_that_never_had_a_worker_is_known_from_code_or_a_manifest(
 
 
 def test_keys_let_in_as_they_do_for_the_service(there: Stage) -> None:
-    """Nobody works on them: the first waits for a worker, and no more than one may."""
-    create = ("jobs", "create", "desk/patient", "--app", "tests.cli.desk:service", "--json")
+    """No worker runs them: the first waits for one, and no more than one may wait."""
+    create = ("jobs", "create", "helpdesk/patient", "--app", "tests.cli.helpdesk:service", "--json")
     sync = '{"origin": "eu"}'
     outcomes = [there.shell(*create, sync) for _ in range(2)]
     assert (outcomes[0].code, outcomes[0].json["outcome"]) == (0, "accepted")
@@ -164,10 +181,24 @@ def test_keys_let_in_as_they_do_for_the_service(there: Stage) -> None:
     told = outcomes[1].json
     assert (told["outcome"], told["reason"]) == ("rejected", "active-limit")
     assert told["existingJobId"] == outcomes[0].json["id"]
-    coalescing = ("jobs", "create", "desk/merging", "--app", "tests.cli.desk:service", "--json")
+    coalescing = (
+        "jobs",
+        "create",
+        "helpdesk/merging",
+        "--app",
+        "tests.cli.helpdesk:service",
+        "--json",
+    )
     first, second = (there.shell(*coalescing, sync).json for _ in range(2))
     assert (second["outcome"], second["id"]) == ("coalesced", first["id"])
-    replacing = ("jobs", "create", "desk/newest", "--app", "tests.cli.desk:service", "--json")
+    replacing = (
+        "jobs",
+        "create",
+        "helpdesk/newest",
+        "--app",
+        "tests.cli.helpdesk:service",
+        "--json",
+    )
     first, second = (there.shell(*replacing, sync).json for _ in range(2))
     assert (second["outcome"], second["replacedJobId"]) == ("replaced", first["id"])
 

@@ -1,4 +1,4 @@
-"""`trellis-jobs credentials new`: seeds that let their owners in, and nobody else reads."""
+"""`trellis-jobs credentials new`: seeds that let their owners in, and that only they can read."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_what_is_wrong_with_an_app_stands_above_all() -> None:
     assert drawn(board, 80, 24)[2].strip() == "app:service exited with code 1: NameError: x"
 
 
-def test_whoever_has_no_jobs_is_told_how_to_make_one() -> None:
+def test_a_user_without_jobs_is_told_how_to_make_one() -> None:
     board = board_with()
     assert "no jobs yet" in "\n".join(drawn(board, 80, 24))
     board.add_queues("shop", ["bill"])

@@ -56,7 +56,7 @@ def test_a_traceback_comes_with_its_record() -> None:
 
 
 @pytest.mark.parametrize("line", ["hello", '{"a": 1}', "{not json", '{"message": 7}', "[1]"])
-def test_anything_else_is_what_somebody_printed(line: str) -> None:
+def test_anything_else_is_printed_output(line: str) -> None:
     assert parse_line(line) == AppLine(line)
 
 
@@ -85,7 +85,7 @@ async def test_every_kind_of_change_is_noticed(tmp_path: Path, change: str) -> N
     assert after != before
 
 
-def test_files_that_nobody_may_read_are_left_out(tmp_path: Path) -> None:
+def test_unreadable_files_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "broken.py").symlink_to(tmp_path / "nowhere.py")
     assert snapshot(tmp_path) == {}
     assert snapshot(tmp_path / "nowhere") == {}

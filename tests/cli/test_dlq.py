@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -48,6 +49,20 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
     with stage(tmp_path_factory.mktemp("stage")) as made:
         ids = made.dead(*ERRORS)
         yield Night(made, ids, made.job(ids[-1]))
+
+
+def test_the_release_that_broke_a_job_is_shown_and_found(tmp_path: Path) -> None:
+    with stage(tmp_path) as there:
+        there.dead("503", version="1.4.1")
+        [broken] = there.dead("503", version="1.4.2")
+        for command in (("dlq", "list"), ("jobs", "list")):
+            found = there.shell(*command, "--app-version", "1.4.2", "--json").json
+            assert [job["id"] for job in found["entries"]] == [broken]
+        instance = there.job(broken).instance_id
+        assert f"last worker  {instance}, version 1.4.2" in there.shell("jobs", "get", broken).out
+        shown = there.shell("dlq", "show", broken).out
+        assert f"last worker  {instance}" in shown
+        assert "version      1.4.2" in shown
 
 
 def test_dead_jobs_are_listed_newest_first_with_what_killed_them(night: Night) -> None:

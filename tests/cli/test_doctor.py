@@ -10,21 +10,14 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.cli.doctor import rules
-from jobs_admin.cli.doctor.findings import (
-    Diagnosis,
-    Level,
-    Section,
-    broken,
-    fine,
-    note,
-    warning,
-)
-from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.queues.rows import queue_rows
+from jobs_admin.api.views.doctor import Finding, Level, Section
+from jobs_admin.cli.doctor import verdict
+from jobs_admin.doctor import rules
+from jobs_admin.doctor.findings import broken, completed, diagnosis, fine, note, warning
+from jobs_admin.queues.state import compare_with_code, queue_views
 from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
-from tests.cli.test_queues import WORK, consumer
+from tests.cli.test_queues import WORK, consumer, listed
 from tests.support.cluster import cluster
 from tests.support.facts import until
 from tests.support.lab import probe
@@ -39,7 +32,6 @@ from trellis_jobs.jetstream.client.replication import Replication
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.jetstream.setup.readers import Reader, list_readers
-from trellis_jobs.jetstream.work.queues import ServerQueue
 from trellis_jobs.model.presence import WorkerHeartbeat
 
 PROOF = "s3cret"
@@ -62,16 +54,20 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield made
 
 
-def said(told: Any, section: str) -> list[str]:
+def findings(told: Any, section: str) -> list[dict[str, str]]:
     [found] = [each for each in told["sections"] if each["name"] == section]
-    return [finding["says"] for finding in found["findings"]]
+    return list(found["findings"])
+
+
+def printed(told: Any, section: str) -> list[str]:
+    return [finding["says"] for finding in findings(told, section)]
 
 
 def test_doctor_leaves_no_refusal_in_the_log_of_the_admin_runtime(there: Stage) -> None:
     """Whether jobs may be changed was tried with a request that had to be refused."""
     told = there.shell("doctor", "--json").json
-    assert any("change jobs through it" in each for each in said(told, "permissions"))
-    assert "refused" not in there.admin.said
+    assert any("change jobs through it" in each for each in printed(told, "permissions"))
+    assert "refused" not in there.admin.printed
 
 
 def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
@@ -80,11 +76,11 @@ def test_where_all_is_well_there_is_nothing_to_do(there: Stage) -> None:
     told = ended.json
     assert [each["name"] for each in told["sections"]] == SECTIONS
     assert (told["ok"], told["toDo"]) == (True, [])
-    assert "not encrypted" in said(told, "connection")[0]
-    assert said(told, "connection")[1] == "no credentials, account $G"
-    assert "JOBS_WORK is up to date" in said(told, "streams")
-    assert said(told, "command")[0].startswith(f"trellis-jobs {own_version()}, Python 3.")
-    answers, version = said(told, "admin")
+    assert "not encrypted" in printed(told, "connection")[0]
+    assert printed(told, "connection")[1] == "no credentials, account $G"
+    assert "JOBS_WORK is up to date" in printed(told, "streams")
+    assert printed(told, "command")[0].startswith(f"trellis-jobs {own_version()}, Python 3.")
+    answers, version = printed(told, "admin")
     assert answers.startswith("answers, mode full")
     assert version == f"same version as this command: {own_version()}"
     on_a_terminal = there.at_terminal("doctor")
@@ -108,7 +104,7 @@ def test_a_worker_whose_event_loop_was_blocked_is_named_with_what_to_do(there: S
             await raw.connection.flush()
 
     def is_told() -> bool:
-        told = said(there.shell("doctor", "--json").json, "admin")
+        told = printed(there.shell("doctor", "--json").json, "admin")
         return any("sluggish of lab: a handler blocked its event loop for 3.2 s" in t for t in told)
 
     asyncio.run(beat(stopping=False))
@@ -124,9 +120,9 @@ def test_a_bare_server_gets_a_list_of_what_to_do_the_worst_first(server: Embedde
     made, ran = ended.json["toDo"]
     assert made == "create what is missing: trellis-jobs infra apply"
     assert ran.startswith("run `trellis-jobs admin serve`")
-    assert "JOBS is missing" in said(ended.json, "streams")
-    assert "stream JOBS_WORK does not exist" in said(ended.json, "queues")[0]
-    assert "no admin runtime answers" in said(ended.json, "admin")
+    assert "JOBS is missing" in printed(ended.json, "streams")
+    assert "stream JOBS_WORK does not exist" in printed(ended.json, "queues")[0]
+    assert "no admin runtime answers" in printed(ended.json, "admin")
 
 
 def test_without_a_server_it_ends_with_4_and_no_secret_is_shown() -> None:
@@ -145,7 +141,7 @@ accounts {{
     A: {{ jetstream: enabled, users: [
         {{ user: operator, password: s3cret, permissions: {json.dumps(RIGHTS)} }}
         {{ user: owner, password: s3cret }}
-        {{ user: nobody, password: s3cret, permissions: {{ publish: "other.>" }} }}
+        {{ user: stranger, password: s3cret, permissions: {{ publish: "other.>" }} }}
         {{ user: deaf, password: s3cret, permissions: {{ subscribe: "other.>" }} }}
     ] }}
 }}
@@ -162,13 +158,13 @@ def test_what_credentials_may_not_do_is_told_and_stops_no_other_check() -> None:
         owned = shell("doctor", "--json", "--nats", f"nats://owner:s3cret@{host}", *system)
     told = ended.json
     assert [each["name"] for each in told["sections"]] == SECTIONS
-    assert said(told, "connection")[1] == "user operator, account A"
-    may, may_not = said(told, "permissions")
+    assert printed(told, "connection")[1] == "user operator, account A"
+    may, may_not = printed(told, "permissions")
     assert may == "permitted: ask the admin runtime"
     assert "make and change streams" in may_not
-    assert "not checked" in said(told, "streams")[0]
-    assert "writes are confirmed before they are on disk" in " ".join(said(owned.json, "server"))
-    assert "make and change streams" in said(owned.json, "permissions")[0]
+    assert "not checked" in printed(told, "streams")[0]
+    assert "writes are confirmed before they are on disk" in " ".join(printed(owned.json, "server"))
+    assert "make and change streams" in printed(owned.json, "permissions")[0]
     assert [each["name"] for each in deaf.json["sections"]] == SECTIONS
     allow = "permit these credentials to subscribe to _INBOX.>, to receive replies"
     assert deaf.json["toDo"] == [allow]
@@ -187,28 +183,44 @@ def test_credentials_that_may_hear_no_answer_are_told_what_to_allow() -> None:
 def test_nothing_to_do_is_not_said_of_what_could_not_be_looked_at() -> None:
     with EmbeddedServer.start(config=CONFIG) as server:
         host = f"{HOST}:{server.port}"
-        blind = shell("doctor", "--nats", f"nats://nobody:s3cret@{host}")
-        told = shell("doctor", "--json", "--nats", f"nats://nobody:s3cret@{host}").json
+        blind = shell("doctor", "--nats", f"nats://stranger:s3cret@{host}")
+        told = shell("doctor", "--json", "--nats", f"nats://stranger:s3cret@{host}").json
     assert blind.code == 1
     assert "may at least send requests to the admin runtime" in " ".join(blind.out.split())
     assert {"streams", "queues", "clock"} <= set(told["notSeen"])
 
 
+def section(name: str, *findings: Finding) -> Section:
+    return Section(name=name, findings=findings)
+
+
 def test_the_verdict_names_what_was_not_seen() -> None:
-    found = Diagnosis((Section("a", (fine("x"),)), Section("b", (note("y"),), is_checked=False)))
-    assert found.verdict() == "Nothing to do. Not checked for lack of permission: b."
-    assert found.to_json()["notSeen"] == ["b"]
-    assert found.exit is Exit.OK
+    found = diagnosis((section("a", fine("x")), section("b", note("y"))), not_seen={"b"})
+    assert verdict(found) == "Nothing to do. Not checked for lack of permission: b."
+    assert found.not_seen == ("b",)
+    assert found.ok
+
+
+def test_the_admin_runtime_completes_only_what_could_not_be_checked() -> None:
+    mine = diagnosis(
+        (section("a", fine("x")), section("b", note("y")), section("c", note("z"))), {"b", "c"}
+    )
+    theirs = diagnosis(
+        (section("a", broken("no", "1")), section("b", broken("p", "2")), section("c")), {"c"}
+    )
+    found = completed(mine, theirs)
+    assert [each.name for each in found.sections] == ["a", "b", "c"]
+    assert found.sections[0] == mine.sections[0]
+    checked, problem = found.sections[1].findings
+    assert checked.text == "checked by the admin runtime, because these credentials may not"
+    assert (problem.text, found.to_do, found.not_seen) == ("p", ("2",), ("c",))
 
 
 def test_queues_that_need_nothing_are_counted_whatever_is_said_of_the_others() -> None:
     late = consumer(config={**consumer().config, "ack_wait": 2_000_000_000})
-    made = queue_rows(
-        [ServerQueue("lab", "work", late), ServerQueue("lab", "idle", consumer(pending=0))],
-        {},
-        None,
-        ServiceContract("lab", {"work": WORK, "idle": WORK}),
-    )
+    server = [listed("work", late), listed("idle", consumer(pending=0))]
+    declared = ServiceContract("lab", {"work": WORK, "idle": WORK})
+    made = compare_with_code(queue_views(server, None), server, declared)
     found = rules.check_queues(made)
     assert len(found) > 2
     assert found[0].text == "1 of 2 queues are healthy"
@@ -218,7 +230,7 @@ def test_an_older_server_lacks_things_and_says_what_that_means() -> None:
     with start_version("2.10.26") as server:
         ended = Place(server.url).shell("doctor", "--json")
     assert ended.code == 1
-    assert any("queues cannot be paused" in each for each in said(ended.json, "server"))
+    assert any("queues cannot be paused" in each for each in printed(ended.json, "server"))
     assert "upgrade nats-server: 2.15 is recommended" in ended.json["toDo"]
 
 
@@ -263,16 +275,70 @@ def test_a_service_with_very_many_readers_is_reported() -> None:
     assert finding.level is Level.FINE
 
 
-def test_the_worst_comes_first_and_each_thing_once() -> None:
-    found = Diagnosis(
+def test_one_reader_is_not_called_readers() -> None:
+    found = [
+        rules.check_readers([Reader("JOBS", f"r{n}", "lab") for n in range(number)])
+        for number in (1, 2)
+    ]
+    assert [finding.text.split(" of ")[0] for [finding] in found] == ["1 reader", "2 readers"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit", "option"),
+    [
+        ({"max_bytes": 1_000_000}, "max_bytes 1,000,000", "--discard=new"),
+        ({"max_msgs": 500}, "max_msgs 500", "--discard=new"),
+        ({"max_age": 3_600_000_000_000}, "max_age 1 h", "--max-age=0s"),
         (
-            Section("a", (fine("x"), warning("y", "later"), warning("z", "later"))),
-            Section("b", (broken("w", "first"),)),
+            {"max_age": 3_600_000_000_000, "max_bytes": 9, "discard": "new"},
+            "max_age 1 h",
+            "--max-age=0s",
+        ),
+    ],
+)
+async def test_a_limit_by_which_the_log_drops_events_is_broken(
+    server: EmbeddedServer, settings: dict[str, Any], limit: str, option: str
+) -> None:
+    await _limit_log(server.url, settings)
+    told = (await asyncio.to_thread(Place(server.url).shell, "doctor", "--json")).json
+    [finding] = [each for each in findings(told, "streams") if "deletes" in each["says"]]
+    assert f"because it has {limit}: jobs lose" in finding["says"]
+    assert finding["level"] == "broken"
+    assert finding["remedy"].endswith(f": nats stream edit JOBS {option}")
+
+
+async def test_a_log_that_refuses_events_when_full_drops_none(server: EmbeddedServer) -> None:
+    await _limit_log(server.url, {"max_bytes": 1_000_000, "max_msgs": 500, "discard": "new"})
+    told = (await asyncio.to_thread(Place(server.url).shell, "doctor", "--json")).json
+    assert not [each for each in printed(told, "streams") if "deletes" in each]
+
+
+async def _limit_log(url: str, settings: dict[str, Any]) -> None:
+    async with probe(url) as raw:
+        await provision(raw.connection, Topology(raw.features))
+        config = (await api.request(raw.connection, "STREAM.INFO.JOBS"))["config"]
+        await api.request(raw.connection, "STREAM.UPDATE.JOBS", {**config, **settings})
+
+
+async def test_without_jobs_control_only_operations_do_not_work(server: EmbeddedServer) -> None:
+    async with probe(server.url) as raw:
+        await provision(raw.connection, Topology(raw.features, with_control=False))
+    told = (await asyncio.to_thread(Place(server.url).shell, "doctor", "--json")).json
+    [finding] = [each for each in findings(told, "streams") if "missing" in each["says"]]
+    assert finding["says"].startswith("JOBS_CONTROL is missing: jobs run, but operations on many")
+    assert (finding["level"], finding["remedy"]) == ("warning", rules.CREATE_MISSING)
+
+
+def test_the_worst_comes_first_and_each_thing_once() -> None:
+    found = diagnosis(
+        (
+            section("a", fine("x"), warning("y", "later"), warning("z", "later")),
+            section("b", broken("w", "first")),
         )
     )
-    assert found.to_do() == ["first", "later"]
-    assert found.exit is Exit.REFUSED
-    assert Diagnosis((Section("a", (fine("x"),)),)).exit is Exit.OK
+    assert found.to_do == ("first", "later")
+    assert not found.ok
+    assert diagnosis((section("a", fine("x")),)).ok
 
 
 @pytest.mark.parametrize("of_daemon", ["0.9.0", None])
@@ -280,7 +346,7 @@ def test_an_admin_runtime_of_another_version_wants_the_upgrade_finished(
     of_daemon: str | None,
 ) -> None:
     found = rules.check_version("1.0.0", of_daemon)
-    assert found.level is Level.ATTENTION
+    assert found.level is Level.WARNING
     assert "1.0.0" in found.text
     assert (of_daemon or "an older version of trellis-jobs") in found.text
     assert "the same version of trellis-jobs" in str(found.remedy)
@@ -290,8 +356,8 @@ def test_an_admin_runtime_of_another_version_wants_the_upgrade_finished(
     ("ahead", "level"),
     [
         (timedelta(milliseconds=-900), Level.FINE),
-        (timedelta(seconds=1.5), Level.ATTENTION),
-        (timedelta(minutes=-5), Level.ATTENTION),
+        (timedelta(seconds=1.5), Level.WARNING),
+        (timedelta(minutes=-5), Level.WARNING),
     ],
 )
 def test_clocks_may_differ_by_a_second(ahead: timedelta, level: Level) -> None:
@@ -313,11 +379,11 @@ def test_replicas_that_lag_behind_and_too_few_in_a_cluster_want_attention() -> N
     assert rules.check_replication([single], None)[0].level is Level.NOTE
 
 
-def test_work_that_nobody_asks_for_is_the_worst_a_queue_can_have() -> None:
-    made = queue_rows([ServerQueue("lab", "work", consumer())], {}, None, None)
-    assert [f.level for f in rules.check_queues(made)] == [Level.FINE, Level.BROKEN]
-    paused = queue_rows([ServerQueue("lab", "work", consumer(is_paused=True))], {}, None, None)
-    assert [f.level for f in rules.check_queues(paused)] == [Level.FINE, Level.NOTE]
+def test_work_without_a_worker_is_the_worst_state_of_a_queue() -> None:
+    made = queue_views([listed("work", consumer())], None)
+    assert [f.level for f in rules.check_queues(made)] == [Level.NOTE, Level.BROKEN]
+    paused = queue_views([listed("work", consumer(is_paused=True))], None)
+    assert [f.level for f in rules.check_queues(paused)] == [Level.NOTE, Level.NOTE]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +411,7 @@ def test_in_a_cluster_one_replica_is_too_few() -> None:
         there = Place(three.url)
         there.shell("infra", "apply")
         few = there.shell("doctor", "--json")
-        assert any("fewer than 3 replicas" in each for each in said(few.json, "streams"))
+        assert any("fewer than 3 replicas" in each for each in printed(few.json, "streams"))
         there.shell("infra", "apply", "--replicas", "3", "--yes")
         grown = there.shell("doctor", "--json")
-        assert "every stream has 3 replicas" in said(grown.json, "streams")
+        assert "every stream has 3 replicas" in printed(grown.json, "streams")

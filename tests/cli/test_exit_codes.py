@@ -71,10 +71,10 @@ def test_what_went_wrong_has_a_code(
 ) -> None:
     assert exit_code_for(error) == code
     assert report_error(error) is Exit(code)
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: {error}")
-    assert said.endswith(f"{remedy_for(error) or ''}\n")
-    assert "?;" not in said
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"error: {error}")
+    assert printed.endswith(f"{remedy_for(error) or ''}\n")
+    assert "?;" not in printed
 
 
 @pytest.mark.parametrize(

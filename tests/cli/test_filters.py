@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
-from jobs_admin.api.client import JobQuery
-from jobs_admin.api.job_filter import Scalar
-from jobs_admin.cli.durations import moment_ago, moment_ahead
+from jobs_admin.api.job_filter import JobFilter, Scalar
+from jobs_admin.cli.app import command_line
 from jobs_admin.cli.filters import Filters, moment
 from jobs_admin.cli.queue_names import parse_queue
+from jobs_admin.cli.time_options import moment_ago, moment_ahead
 from trellis_jobs.model.states import JobState
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -26,6 +27,7 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
         ("10m", NOON - timedelta(minutes=10)),
         ("1.5h", NOON - timedelta(minutes=90)),
         ("3d", NOON - timedelta(days=3)),
+        ("1w", NOON - timedelta(days=7)),
         ("2026-04-30T08:00:00Z", datetime(2026, 4, 30, 8, tzinfo=UTC)),
         ("2026-04-30T08:00+02:00", datetime(2026, 4, 30, 6, tzinfo=UTC)),
     ],
@@ -74,7 +76,7 @@ def test_a_moment_without_a_zone_is_in_that_of_the_machine() -> None:
     assert moment("--since", None, NOON) is None
 
 
-@pytest.mark.parametrize("text", ["yesterday", "10", "10 m", "-5m", "", "1w", "99999999999d"])
+@pytest.mark.parametrize("text", ["yesterday", "10", "10 m", "-5m", "", "1y", "99999999999d"])
 def test_what_is_no_time_is_said_with_what_is(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="10m, 2h, 3d") as refused:
         moment("--until", text, NOON)
@@ -122,10 +124,11 @@ def test_every_filter_is_asked_for() -> None:
         key="acme",
         id_prefix="01M7",
         error="503",
+        app_version="1.4.2",
         payload=["a=1", "b=x"],
     )
     at = datetime(2026, 4, 30, 8, tzinfo=UTC)
-    assert filters.query([JobState.DEAD]) == JobQuery(
+    assert filters.query([JobState.DEAD]) == JobFilter(
         service="shop",
         type="charge",
         state=[JobState.DEAD],
@@ -134,6 +137,7 @@ def test_every_filter_is_asked_for() -> None:
         key="acme",
         id_prefix="01M7",
         error="503",
+        app_version="1.4.2",
         payload={"a": 1, "b": "x"},
     )
 
@@ -148,6 +152,7 @@ def test_every_filter_is_asked_for() -> None:
         Filters(key="acme"),
         Filters(id_prefix="01"),
         Filters(error="x"),
+        Filters(app_version="1.4.2"),
         Filters(payload=["a=1"]),
         Filters(service=""),
     ],
@@ -155,6 +160,17 @@ def test_every_filter_is_asked_for() -> None:
 def test_each_of_them_narrows(filters: Filters) -> None:
     assert filters.has_filters
     assert not Filters().has_filters
+
+
+@pytest.mark.parametrize("option", ["--service", "--type", "--id-prefix"])
+def test_a_name_that_no_job_can_have_is_refused_with_its_option(option: str) -> None:
+    """The admin runtime refused it as `/service: String should match pattern`."""
+    ended = CliRunner().invoke(
+        command_line("jobs"), ["jobs", "list", option, "x y"], env={"COLUMNS": "200"}
+    )
+    assert ended.exit_code == 2
+    assert f"'{option}'" in ended.output
+    assert "'x y' is not a valid subject token" in ended.output
 
 
 @pytest.mark.parametrize(

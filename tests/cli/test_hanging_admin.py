@@ -57,12 +57,38 @@ def test_a_job_is_read_from_the_log(hanging: tuple[Stage, str]) -> None:
 def test_workers_are_read_from_the_log(hanging: tuple[Stage, str]) -> None:
     there, _ = hanging
     ended = there.shell("workers", "list", "--json")
-    assert (ended.code, ended.json) == (0, {"workers": []})
+    assert (ended.code, ended.json["workers"]) == (0, [])
+    [process] = ended.json["processes"]
+    assert (process["service"], process["state"]) == ("lab", "terminated")
     assert ended.err.endswith("within 3 s. Reading the heartbeats in the log instead.\n")
+
+
+def test_a_change_that_it_may_still_make_is_not_made_directly(hanging: tuple[Stage, str]) -> None:
+    """It paused a queue again that had been resumed meanwhile, as soon as it ran again."""
+    there, _ = hanging
+    ended = there.shell("queues", "pause", "lab/work", "--reason", "x", "--timeout", "0.4")
+    assert (ended.code, ended.out) == (4, "")
+    assert "within 0.4 s" in ended.err
+    queues = there.shell("queues", "list", "--json").json["queues"]
+    assert {each["paused"] for each in queues} == {False}
 
 
 def test_doctor_says_so(hanging: tuple[Stage, str]) -> None:
     there, _ = hanging
     told = there.shell("doctor", "--json")
     assert told.code == 1
-    assert any(HANGS in each for each in told.json["toDo"])
+    sections = {each["name"]: each["findings"] for each in told.json["sections"]}
+    [hangs] = sections["admin"]
+    assert (hangs["level"], hangs["says"].startswith(HANGS)) == ("broken", True)
+    [remedy] = told.json["toDo"]
+    assert remedy.startswith("restart the admin runtime that does not answer")
+
+
+def test_doctor_checks_permissions_of_the_server_meanwhile(hanging: tuple[Stage, str]) -> None:
+    """It blamed the server and its inbox permissions when only the admin runtime hung."""
+    there, _ = hanging
+    sections = there.shell("doctor", "--json").json["sections"]
+    [found] = [each["findings"] for each in sections if each["name"] == "permissions"]
+    permitted, unknown = (each["says"] for each in found)
+    assert permitted.startswith("permitted: see streams")
+    assert unknown == "not known: ask the admin runtime, change jobs through it"

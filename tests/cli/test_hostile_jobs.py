@@ -69,12 +69,16 @@ ENDING: Final[tuple[str, ...]] = (
 AS_JSON: Final = ("jobs list", "jobs get {dead}", "jobs events {dead}", "workers list")
 LIVE: Final = ("top", "dev", "jobs list --watch")
 WITHOUT_JOBS: Final = {
-    "worker": "only logs, and its formatters have tests of their own",
+    "worker": "only logs, and its formatters have their own tests",
     "admin serve": "only logs: the stage runs it, and its log is looked at here",
     "projection rebuild": "counts messages",
     "credentials new": "makes keys",
     "permissions": "prints names from its own command line",
-    "contract generate": "reads a file, and has tests of its own",
+    "contract generate": "reads a file, and has its own tests",
+    **dict.fromkeys(
+        ("workers quiet", "workers resume", "workers drain", "workers terminate"),
+        "change workers, and have their own tests",
+    ),
 }
 
 
@@ -170,6 +174,6 @@ async def test_dev_lets_no_app_and_no_job_speak_to_the_terminal(
 
 def test_the_log_of_the_admin_runtime_has_no_escapes(there: Stage, planted: Planted) -> None:
     """Request ids went into it as they came."""
-    said = there.admin.said
-    assert IN_A_SUBJECT.encode("unicode_escape").decode() in said
-    assert forbidden_in_styled(said) == set()
+    printed = there.admin.printed
+    assert IN_A_SUBJECT.encode("unicode_escape").decode() in printed
+    assert forbidden_in_styled(printed) == set()

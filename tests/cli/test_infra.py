@@ -60,7 +60,15 @@ def test_what_is_missing_is_planned_then_made_then_kept(there: Place) -> None:
     assert [each["drift"] for each in queues] == [[]] * len(QUEUES)
 
 
-def test_what_is_in_use_is_changed_only_when_somebody_agrees(there: Place) -> None:
+def test_a_service_is_named_as_an_argument_or_with_app_but_not_twice(there: Place) -> None:
+    named = there.shell("infra", "plan", APP[1], "--json")
+    assert acts(named.json) == dict.fromkeys([*STREAMS, *QUEUES], "create")
+    twice = there.shell("infra", "plan", APP[1], *APP)
+    assert twice.code == 2
+    assert "name the service once: as an argument or with --app" in twice.err
+
+
+def test_what_is_in_use_is_changed_only_when_the_user_agrees(there: Place) -> None:
     there.shell("infra", "apply")
     update_stream(there, "JOBS_WORK", max_msgs=1000)
     check = there.shell("infra", "check")
@@ -100,7 +108,7 @@ def test_what_older_servers_do_not_know_fails_no_check_and_is_turned_on_by_who_a
     plan = there.shell("infra", "plan", "--json")
     assert acts(plan.json)["JOBS"] == "update"
     assert "no server older than 2.14 can hold the stream" in str(plan.json["changes"][0])
-    assert there.shell("infra", "apply").code == 2, "somebody has to agree"
+    assert there.shell("infra", "apply").code == 2, "the user has to agree"
     assert acts(there.shell("infra", "apply", "--yes", "--json").json)["JOBS"] == "updated"
     assert there.shell("infra", "plan", "--json").json["unchanged"]
 

@@ -57,15 +57,15 @@ async def test_a_tail_tells_what_happens_from_then_on_until_it_is_interrupted(
 
         async def is_told() -> bool:
             after.append(await service.jobs.lend.create(Book(title="after")))
-            return after[-1].id in tail.said
+            return after[-1].id in tail.printed
 
         await until(is_told, "it tells of a job")
-        assert before.id not in tail.said
-        assert '{"title": "after", "shelf": "A"}' in tail.said, "in a pipe nothing is cut"
+        assert before.id not in tail.printed
+        assert '{"title": "after", "shelf": "A"}' in tail.printed, "in a pipe nothing is cut"
         tail.send(signal.SIGINT)
-        assert await tail.until_exit() == 0, tail.said
-        assert "Aborted" not in tail.said
-        assert "Traceback" not in tail.said
+        assert await tail.until_exit() == 0, tail.printed
+        assert "Aborted" not in tail.printed
+        assert "Traceback" not in tail.printed
 
 
 async def test_a_tail_outlives_its_server(
@@ -73,13 +73,13 @@ async def test_a_tail_outlives_its_server(
 ) -> None:
     before = await service.jobs.lend.create(Book(title="before"))
     with jobs(server, tmp_path, "tail", "--since", "10m") as tail:
-        await tail.until_says(before.id)
+        await tail.until_prints(before.id)
         server.kill()
         server.restart()
         after = await service.jobs.lend.create(Book(title="after"))
-        await tail.until_says(after.id)
-        assert tail.said.count(before.id) == 1, "nothing is told twice"
-        assert "Traceback" not in tail.said
+        await tail.until_prints(after.id)
+        assert tail.printed.count(before.id) == 1, "nothing is told twice"
+        assert "Traceback" not in tail.printed
 
 
 async def test_a_tail_of_the_past_with_a_limit_shows_the_most_recent_events(
@@ -109,10 +109,10 @@ async def test_a_tail_with_a_limit_waits_for_what_is_missing(
 ) -> None:
     before = await service.jobs.lend.create(Book(title="before"))
     with jobs(server, tmp_path, "tail", "--since", "10m", "--limit", "2") as tail:
-        await tail.until_says(before.id)
+        await tail.until_prints(before.id)
         after = await service.jobs.lend.create(Book(title="after"))
         assert await tail.until_exit() == 0
-        assert [line.split()[2] for line in tail.said.splitlines()] == [before.id, after.id]
+        assert [line.split()[2] for line in tail.printed.splitlines()] == [before.id, after.id]
 
 
 async def test_a_tail_whose_reader_has_had_enough_ends_quietly(
@@ -177,10 +177,10 @@ async def test_watching_a_job_ends_with_it_and_its_end_is_the_exit_code(
 ) -> None:
     read = await service.jobs.index.create(Book(title="read"))
     with jobs(server, tmp_path, "watch", read.id) as watch:
-        await watch.until_says("created")
+        await watch.until_prints("created")
         await work_until(server, read, JobState.COMPLETED)
-        assert await watch.until_exit() == 0, watch.said
-    *events, result = watch.said.splitlines()
+        assert await watch.until_exit() == 0, watch.printed
+    *events, result = watch.printed.splitlines()
     kinds = [line.split()[1] for line in events]
     assert result == "2"
     assert (kinds[:2], kinds[-1]) == (["created", "started"], "completed")
@@ -196,7 +196,7 @@ async def test_a_job_that_was_retried_is_watched_to_its_newest_end(
     await work_until(server, torn, JobState.DEAD)
     serve = ("admin", "serve", "--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
     with running(tmp_path, *serve) as admin:
-        await admin.until_says("admin runtime started")
+        await admin.until_prints("admin runtime started")
         assert to_end(server, "retry", torn.id, "--yes").code == 0
     late = to_end(server, "watch", "--timeout", "4", "--json", torn.id)
     assert late.code == 4
@@ -226,7 +226,7 @@ async def test_a_watch_that_is_interrupted_does_not_claim_an_end(
 ) -> None:
     lent = await service.jobs.lend.create(Book(title="lent"))
     with jobs(server, tmp_path, "watch", lent.id) as watch:
-        await watch.until_says("created")
+        await watch.until_prints("created")
         watch.send(signal.SIGINT)
         assert await watch.until_exit() == 130
 
@@ -237,16 +237,16 @@ async def test_log_lines_are_followed_until_the_job_is_over(
     torn = await service.jobs.index.create(Book(title="torn"))
     with jobs(server, tmp_path, "logs", "-f", torn.id) as logs:
         await work_until(server, torn, JobState.DEAD)
-        assert await logs.until_exit() == 0, logs.said
-    assert logs.said.count("opening torn") == 2
+        assert await logs.until_exit() == 0, logs.printed
+    assert logs.printed.count("opening torn") == 2
 
 
-async def test_a_list_is_drawn_anew_while_jobs_change(
+async def test_a_list_is_drawn_again_while_jobs_change(
     server: EmbeddedServer, service: Service[LibraryJobs], tmp_path: Path
 ) -> None:
     serve = ("admin", "serve", "--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"))
     with running(tmp_path, *serve) as admin:
-        await admin.until_says("admin runtime started")
+        await admin.until_prints("admin runtime started")
         command = ("jobs", "list", "--watch", "--nats", server.url)
         with on_a_terminal(*command, columns=80) as (process, screen):
             await until(lambda: "0 of 0 jobs" in screen.plain_text, "it shows that there are none")
@@ -265,11 +265,11 @@ async def test_an_outage_is_told_with_its_cause_and_its_end(
     with jobs(server, tmp_path, "tail") as tail:
 
         async def is_told() -> bool:
-            return (await service.jobs.lend.create(Book(title="x"))).id in tail.said
+            return (await service.jobs.lend.create(Book(title="x"))).id in tail.printed
 
         await until(is_told, "it tells of a job")
         server.restart()
-        await tail.until_says("reconnected")
-        lost = next(line for line in tail.said.splitlines() if "disconnected" in line)
+        await tail.until_prints("reconnected")
+        lost = next(line for line in tail.printed.splitlines() if "disconnected" in line)
     assert "warning" in lost
     assert re.search(r"disconnected from nats://\S+: .+; reconnecting$", lost)

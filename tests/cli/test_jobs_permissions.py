@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.admin.test_operator_rights import CONFIG
 from tests.cli.command import running
 from tests.cli.shell import Ended, shell
-from tests.support.lab import Task, producer
+from tests.support.example_service import Task
+from tests.support.lab import probe, producer
 from trellis_jobs.embedded import HOST, EmbeddedServer
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,7 @@ def pending(server: EmbeddedServer, task: Task) -> str:
 def admin_runtime(server: EmbeddedServer, folder: Path) -> Iterator[None]:
     serve = ("admin", "serve", "--nats", url(server, "admin"), "--db", str(folder / "jobs.sqlite"))
     with running(folder, *serve) as runtime:
-        asyncio.run(runtime.until_says("admin runtime started"))
+        asyncio.run(runtime.until_prints("admin runtime started"))
         yield
 
 
@@ -58,20 +62,50 @@ def test_requests_are_enough_for_whatever_does_not_follow(
         assert at.json["state"] == "pending"
 
 
-def test_an_event_too_large_for_an_answer_is_read_from_the_log_by_whoever_may(
+def fill_a_message(server: EmbeddedServer, job_id: str) -> int:
+    """Writes the first event of a job as another runtime does, without headers.
+
+    Returns the length of the text in its payload.
+    """
+
+    async def write() -> int:
+        async with probe(url(server, "admin")) as raw:
+            event = {
+                "jobId": job_id,
+                "service": "lab",
+                "jobType": "work",
+                "eventType": "created",
+                "state": "pending",
+                "tries": 0,
+                "timestamp": "2026-05-01T00:00:00Z",
+                "context": {"requestId": "r", "traceId": "t", "traceparent": TRACEPARENT},
+                "payload": {"text": ""},
+            }
+            room = raw.connection.max_payload - len(orjson.dumps(event))
+            event["payload"] = {"text": "x" * room}
+            await raw.connection.request(
+                f"trellis.jobs.lab.work.{job_id}.created", orjson.dumps(event)
+            )
+            return room
+
+    return asyncio.run(write())
+
+
+def test_an_event_too_large_for_an_answer_is_read_from_the_log_by_a_user_who_may(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """It fills a message of the server: around it, an answer has no room left."""
-    job_id = pending(server, Task(text="x" * 1_047_300))
+    """It fills a message of the server, so it does not fit into a reply with anything else."""
+    pending(server, Task())
+    length = fill_a_message(server, "vast")
     with admin_runtime(server, tmp_path):
-        (entry,) = as_reader(server, "events", "--json", job_id).json["entries"]
+        (entry,) = as_reader(server, "events", "--json", "vast").json["entries"]
         assert entry["omitted"] == ["event"]
-        assert "only the log contains it" in as_reader(server, "events", job_id).out
-        whole = shell(*("jobs", "events", "--json", job_id, "--nats", url(server, "admin")))
-        assert len(whole.json["entries"][0]["event"]["payload"]["text"]) == 1_047_300
+        assert "only the log contains it" in as_reader(server, "events", "vast").out
+        whole = shell(*("jobs", "events", "--json", "vast", "--nats", url(server, "admin")))
+        assert len(whole.json["entries"][0]["event"]["payload"]["text"]) == length
 
 
-def test_whoever_may_not_read_the_log_is_told_that_the_admin_runtime_is_away(
+def test_a_user_who_may_not_read_the_log_is_told_that_the_admin_runtime_is_away(
     server: EmbeddedServer,
 ) -> None:
     for command in ("get x", "events x", "logs x"):

@@ -180,8 +180,8 @@ def test_events_for_scripts_are_as_they_were_written(books: Library) -> None:
 
 def test_log_lines_of_all_runs_are_told(books: Library) -> None:
     told = books.stage.shell("jobs", "logs", books.torn).out.splitlines()
-    said = [line.rpartition("info   ")[2] for line in told]
-    assert said == [*["opening torn"] * 2, "the job was retried", *["opening torn"] * 2]
+    printed = [line.rpartition("info   ")[2] for line in told]
+    assert printed == [*["opening torn"] * 2, "the job was retried", *["opening torn"] * 2]
     lines = books.stage.shell("jobs", "logs", "--json", books.torn).out.splitlines()
     assert len({orjson.loads(line)["runSeq"] for line in lines}) == 2
     silent = books.stage.shell("jobs", "logs", books.lent)

@@ -11,8 +11,9 @@ import pytest
 
 from tests.cli.library import Book, library_service
 from tests.cli.shell import Ended, shell
+from tests.support.example_service import example_jobs
 from tests.support.lab import until_state
-from trellis_jobs import ActiveJob, Jobs, Service, Workers, job
+from trellis_jobs import ActiveJob, Service, Workers
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
@@ -56,12 +57,16 @@ def test_a_job_is_found_in_the_log_by_its_id_alone(alone: Alone) -> None:
     assert sheet.splitlines()[0] == f"{alone.read}  library/index  completed"
 
 
-class FlakyJobs(Jobs, service="flaky"):
-    work = job(str, str, max_deliver=2, backoff=[0.01])
+FLAKY: Final = example_jobs(
+    "flaky",
+    str,
+    str,
+    work={"max_deliver": 2, "backoff": [0.01]},
+)
 
 
 def test_a_completed_job_is_not_explained_by_the_error_of_an_earlier_try(alone: Alone) -> None:
-    service = Service(FlakyJobs)
+    service = Service(FLAKY)
 
     @service.jobs.work.handle
     async def work(active: ActiveJob[str]) -> str:

@@ -11,8 +11,9 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.cli.exit_codes import UsageError
 from jobs_admin.cli.keys.names import KeyName, parse_key
 from tests.admin.admin_lab import until_shown
-from tests.admin.upkeep_lab import Care, WardProcess, producer, ward_process
+from tests.admin.upkeep_lab import MaintainedProcess, producer, ward_process
 from tests.cli.stage import Stage, stage
+from tests.support.example_service import Task
 from tests.support.facts import until
 from trellis_jobs.model.states import JobState
 
@@ -25,12 +26,12 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield made
 
 
-async def _hold(url: str, process: WardProcess) -> tuple[str, str]:
+async def _hold(url: str, process: MaintainedProcess) -> tuple[str, str]:
     """One holds the key, the other waits for it."""
     async with producer(url) as jobs:
-        held = await jobs.blocked.create(Care())
+        held = await jobs.blocked.create(Task())
         await process.until_begun(held)
-        waits = await jobs.blocked.create(Care())
+        waits = await jobs.blocked.create(Task())
     async with AdminClient.connect(url) as admin:
         await until_shown(admin, [waits.id], JobState.PENDING)
     return held.id, waits.id
@@ -50,7 +51,7 @@ def _it_is_listed(there: Stage) -> None:
     listed = there.shell("keys", "list", "--service", "ward", "--type", "blocked", "--json")
     [key] = listed.json["entries"]
     assert (key["key"], key["active"], key["waiting"]) == ("ward:acme", 1, 1)
-    assert there.shell("keys", "list", "--service", "nobody").out == "0 of 0 keys\n"
+    assert there.shell("keys", "list", "--service", "unknown").out == "0 of 0 keys\n"
     assert "ward:acme" in there.at_terminal("keys", "list").plain
 
 
@@ -63,7 +64,7 @@ def _it_is_shown(there: Stage, held: str, waits: str) -> None:
     told = there.shell("keys", "get", "ward", "blocked", "ward:acme", "--json").json
     assert [slot["jobId"] for slot in told["active"]] == [held]
     assert [job["jobId"] for job in told["queued"]] == [waits]
-    assert there.shell("keys", "get", "ward/blocked", "nobody's").code == 3
+    assert there.shell("keys", "get", "ward/blocked", "unknown").code == 3
 
 
 def _it_is_not_taken_from_who_lives(there: Stage, held: str) -> None:

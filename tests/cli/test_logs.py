@@ -28,7 +28,7 @@ async def test_a_worker_logs_one_json_object_per_line(
     command = ("worker", "tests.cli.shop:service", "--nats", server.url, "--burst")
     with running(tmp_path, *command, "--log-format", "json") as worker:
         assert await worker.until_exit() == 0
-        lines = [json.loads(line) for line in worker.said.splitlines()]
+        lines = [json.loads(line) for line in worker.printed.splitlines()]
     started = next(line for line in lines if line["message"].startswith("worker started"))
     assert started["queues"] == ["greet", "nap", "shrug"]
     assert started["level"] == "info"
@@ -53,14 +53,14 @@ def test_json_takes_values_that_json_does_not_know() -> None:
 
 
 def test_text_leaves_out_fields_that_the_message_has() -> None:
-    said = record("job 01J of shop runs on a, b", job="01J", queues=["a", "b"], instance="X7")
-    line = TextLines(coloured=False).format(said)
+    printed = record("job 01J of shop runs on a, b", job="01J", queues=["a", "b"], instance="X7")
+    line = TextLines(coloured=False).format(printed)
     assert line.endswith("job 01J of shop runs on a, b instance=X7")
 
 
 def test_text_shows_fields_as_key_value_and_quotes_what_has_blanks() -> None:
-    said = record("attempt settled", job="01J", queues=["a", "b"], why="not now")
-    line = TextLines(coloured=False).format(said)
+    printed = record("attempt settled", job="01J", queues=["a", "b"], why="not now")
+    line = TextLines(coloured=False).format(printed)
     assert "info    attempt settled" in line
     assert line.endswith("job=01J queues=a,b why='not now'")
     assert "\x1b" not in line
@@ -75,5 +75,5 @@ def test_an_exception_is_not_lost(lines: logging.Formatter) -> None:
     try:
         raise ValueError("no such ticket")
     except ValueError:
-        said = record("a task failed", logging.ERROR, exc_info=sys.exc_info())
-    assert "ValueError: no such ticket" in lines.format(said)
+        printed = record("a task failed", logging.ERROR, exc_info=sys.exc_info())
+    assert "ValueError: no such ticket" in lines.format(printed)

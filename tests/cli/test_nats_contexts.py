@@ -116,12 +116,15 @@ def test_jetstream_is_asked_where_it_says_unless_the_command_line_says_otherwise
 ) -> None:
     given(folder, "prod", {**PROD, **settings})
     assert ConnectionOptions(context="prod").connect_options().api_prefix == prefix
-    said = ConnectionOptions(context="prod", api_prefix="mine", inbox_prefix="_INBOX_ann")
-    assert (said.connect_options().api_prefix, said.connect_options().inbox_prefix) == (
+    given_options = ConnectionOptions(context="prod", api_prefix="mine", inbox_prefix="_INBOX_ann")
+    assert (
+        given_options.connect_options().api_prefix,
+        given_options.connect_options().inbox_prefix,
+    ) == (
         "mine",
         "_INBOX_ann",
     )
-    assert said.environment()["NATS_API_PREFIX"] == "mine"
+    assert given_options.environment()["NATS_API_PREFIX"] == "mine"
 
 
 @pytest.mark.parametrize("setting", ["nsc", "socks_proxy", "user_jwt"])
@@ -172,8 +175,8 @@ def test_a_context_on_the_command_line_comes_before_the_environment(
     seed = folder / "seed"
     seed.write_text("of another account")
     elsewhere = {"NATS_URL": NOWHERE, "NATS_CREDS": str(seed), "NATS_API_PREFIX": "not.ours"}
-    said = shell("jobs", "list", "--context", "here", env=elsewhere)
-    assert "no admin runtime answers rpc.v1.Jobs.List" in said.err
+    printed = shell("jobs", "list", "--context", "here", env=elsewhere)
+    assert "no admin runtime answers rpc.v1.Jobs.List" in printed.err
     assert NOWHERE in shell("jobs", "list", env={"NATS_URL": NOWHERE, "NATS_CONTEXT": "here"}).err
     both = shell("jobs", "list", "--context", "here", "--nats", NOWHERE, env=elsewhere)
     assert NOWHERE in both.err

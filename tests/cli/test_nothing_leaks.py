@@ -18,7 +18,7 @@ from tests.support import planted
 from tests.support.planted import PlantedJobs
 from trellis_jobs.embedded import HOST, EmbeddedServer
 
-PASSWORD: Final = "pass-4711-word"  # noqa: S105 - looked for in what is said
+PASSWORD: Final = "pass-4711-word"  # noqa: S105 - looked for in what is printed
 APP: Final = "tests.cli.vault:service"
 PLANTED: Final = "tests.support.planted:service"
 CONFIG: Final = f"""authorization {{ users: [ {{ user: owner, password: "{PASSWORD}" }} ] }}"""
@@ -27,23 +27,23 @@ OPENING: Final = json.dumps({"pin": PIN, "door": "front"})
 
 @dataclass
 class Session:
-    """Commands whose server address has a password in it, and everything they said."""
+    """Commands whose server address has a password in it, and everything they printed."""
 
     url: str
     processes: list[Command]
-    said: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
 
     def run(self, *arguments: str, url: str | None = None) -> Ended:
         ended = shell(*arguments, env={"NATS_URL": url or self.url})
-        self.said += [ended.out, ended.err]
+        self.printed += [ended.out, ended.err]
         return ended
 
     def look(self, *arguments: str) -> None:
-        self.said.append(at_terminal(*arguments, env={"NATS_URL": self.url}).out)
+        self.printed.append(at_terminal(*arguments, env={"NATS_URL": self.url}).out)
 
     @property
     def everything(self) -> str:
-        return "\n".join([*self.said, *(process.said for process in self.processes)])
+        return "\n".join([*self.printed, *(process.printed for process in self.processes)])
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def session(tmp_path: Path) -> Iterator[Session]:
             running(folders[0], *serve, *debug, env=env) as admin,
             running(folders[1], "worker", APP, *debug, env=env) as worker,
         ):
-            asyncio.run(admin.until_says("admin runtime started"))
-            asyncio.run(worker.until_says("worker started"))
+            asyncio.run(admin.until_prints("admin runtime started"))
+            asyncio.run(worker.until_prints("worker started"))
             yield Session(url, [admin, worker])
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_of_a_whole_session(session: Session) -> None:
     made = session.run("jobs", "create", "vault/open-door", OPENING, "--wait", "--json")
     assert made.code == 0, made.err
@@ -128,18 +128,18 @@ def test_who_asks_for_secrets_gets_them(session: Session) -> None:
 
 
 def as_json(does: str) -> str:
-    """A payload with its secrets in clear, as somebody types it."""
+    """A payload with its secrets in clear, as a user types it."""
     charge = planted.charge_that(does)
     return json.dumps(PlantedJobs.charge.payload.to_json(charge))
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_of_handlers_that_quote_their_secrets(session: Session, tmp_path: Path) -> None:
     """In errors, log lines and progress; also the JSON log of a worker, and the contract."""
     worker = ("worker", PLANTED, "--log-level", "debug", "--log-format", "json")
     with running(tmp_path, *worker, env={"NATS_URL": session.url}) as planted_worker:
         session.processes.append(planted_worker)
-        asyncio.run(planted_worker.until_says("worker started"))
+        asyncio.run(planted_worker.until_prints("worker started"))
         made = {}
         for does in ("fail", "die"):
             created = session.run(

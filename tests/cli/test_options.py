@@ -16,6 +16,10 @@ WITHOUT_TIMES: Final = WITHOUT_JSON | {
     *("top", "doctor", "permissions", "keys list", "queues resume", "admin due"),
     *("infra plan", "infra check", "infra apply", "contract show", "contract diff"),
     *("projection status", "projection rebuild", "projection verify", "projection ignored"),
+    "workers drain",
+    "workers quiet",
+    "workers resume",
+    "workers terminate",
 }
 
 

@@ -14,7 +14,7 @@ from jobs_admin.api.contract import RPCS
 from jobs_admin.cli.exit_codes import Exit
 from tests.cli.command import ROOT
 from tests.cli.shell import Ended, shell
-from tests.permissions.services import HouseJobs
+from tests.permissions.services import HOUSE as HOUSE_JOBS
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.contract.payload_types import PayloadType
@@ -50,19 +50,21 @@ def published(document: dict[str, Any], name: str) -> set[str]:
 
 def test_a_manifest_says_as_much_as_the_code(tmp_path: Path) -> None:
     file = tmp_path / "house.json"
-    file.write_bytes(orjson.dumps(to_manifest(HouseJobs.contract)))
+    file.write_bytes(orjson.dumps(to_manifest(HOUSE_JOBS.contract)))
     assert told("--service", str(file)) == told("--service", HOUSE)
 
 
-def test_every_request_is_for_who_reads_or_for_who_changes_and_for_nobody_else() -> None:
-    who = ("ann=read", "bob=mutate", "eve=stream", "sue=secrets")
+def test_every_request_is_for_readers_or_for_changers_and_for_no_one_else() -> None:
+    who = ("ann=read", "bob=mutate", "eve=stream", "sue=secrets", "joe=workers")
     document = told(*(word for each in who for word in ("--operator", each)))
     reads, changes = published(document, "ann"), published(document, "bob")
-    secrets = published(document, "sue")
-    assert reads | changes | secrets == {subjects.rpc(method) for method in RPCS}
+    secrets, workers = published(document, "sue"), published(document, "joe")
+    assert workers & reads == {subjects.rpc(f"Jobs.List{each}") for each in ("Workers", "Services")}
+    assert not workers & changes
+    assert reads | changes | secrets | workers == {subjects.rpc(method) for method in RPCS}
     of_both = ("Get", "GetOperation", "Health", "List", "ListOperations")
     assert reads & changes == {subjects.rpc(f"Jobs.{name}") for name in of_both}
-    assert not secrets & (reads | changes)
+    assert not secrets & (reads | changes | workers)
     assert not any("rpc" in subject for subject in published(document, "eve"))
     both = told("--operator", "read,mutate", "--name", "ann")
     assert published(both, "ann") == reads | changes
@@ -110,7 +112,7 @@ def test_the_json_is_configuration_too(tmp_path: Path) -> None:
         assert server.port
 
 
-def test_a_server_does_not_start_with_a_user_whom_nobody_asks_for_a_password() -> None:
+def test_a_server_does_not_start_with_a_user_without_a_password() -> None:
     document = told(*WHO)
     [admin] = document["config"]["accounts"]["PLATFORM"]["users"]
     assert admin["password"] == {"environment": "JOBS_ADMIN_PASSWORD"}
@@ -157,7 +159,7 @@ def test_services_that_would_reach_what_is_anothers_are_refused(
         ((), "name at least one user"),
         (
             ("--operator", "ann=write"),
-            "'write' is not one of read, mutate, secrets, queues, stream",
+            "'write' is not one of read, mutate, secrets, workers, queues, worker-records, stream",
         ),
         (("--operator", "a.nn=read"), "is not a valid subject token"),
         (("--admin", "--provisioner", "--name", "x"), "two users are called"),

@@ -11,15 +11,21 @@ from typing import Any
 
 import pytest
 
-from jobs_admin.api.views.services import StatsView, TypeStats
-from jobs_admin.cli.doctor.rules import check_queues
+from jobs_admin.api.views.services import TypeStats
 from jobs_admin.cli.queues.list import queue_table
-from jobs_admin.cli.queues.rows import AdminStats, queue_rows
-from jobs_admin.cli.queues.snapshot import QueueSnapshot
 from jobs_admin.cli.render.output import Output
+from jobs_admin.doctor.rules import check_queues
+from jobs_admin.queues.state import (
+    ListedQueue,
+    ProjectedQueues,
+    compare_with_code,
+    queue_views,
+    without_ended,
+)
 from tests.cli.stage import Place, Stage, stage
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Task, bench, probe, producer, until_state, worker
+from tests.support.lab import LAB, lab_worker, probe, producer, until_state, worker
 from tests.support.servers import start_version
 from trellis_jobs import Workers
 from trellis_jobs.contract.declaration import ServiceContract
@@ -31,7 +37,7 @@ from trellis_jobs.jetstream.work.queues import ServerQueue
 from trellis_jobs.model.states import JobState
 
 LIST = ("queues", "list")
-WORK = LabJobs.contract.queues["work"]
+WORK = LAB.contract.queues["work"]
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
@@ -43,8 +49,8 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 async def _start_once(url: str) -> None:
-    """So that the consumers of two queues are there, and work that nobody asks for."""
-    async with bench().service.connect(url, workers=Workers(queues=["work", "slow"])):
+    """So that the consumers of two queues exist, and work that no worker requests."""
+    async with lab_worker().service.connect(url, workers=Workers(queues=["work", "slow"])):
         pass
     async with producer(url) as jobs:
         await jobs.work.create_many([Task(), Task()])
@@ -84,9 +90,9 @@ def test_on_a_terminal_names_are_whole_and_trouble_stands_below(there: Stage) ->
 
 def test_settings_that_differ_from_the_contract_are_drift(there: Stage) -> None:
     async def change(ack_wait: int) -> None:
-        """Somebody else's hand: the contract that the consumer tells stays what it is."""
+        """A change from outside: the contract in the consumer's metadata stays what it is."""
         async with probe(there.url) as raw:
-            desired = queue_consumer("lab", LabJobs.contract.queues["slow"])
+            desired = queue_consumer("lab", LAB.contract.queues["slow"])
             await ensure_consumer(raw.connection, desired | {"ack_wait": ack_wait * 1_000_000_000})
 
     asyncio.run(change(7))
@@ -181,7 +187,9 @@ def test_a_pause_without_an_end_lasts_until_it_is_resumed(there: Stage) -> None:
         (("pause", "lab/nosuch", "--reason", "x"), 3, "queues: lab/slow, lab/work"),
         (("resume", "lab/nosuch"), 3, "queues: lab/slow, lab/work"),
         (("pause", "lab/slow"), 2, "--reason"),
+        (("pause", "lab/slow", "--reason", " "), 2, "say why the queue is paused"),
         (("pause", "lab/slow", "--reason", "x", "--for", "soon"), 2, "is not a duration"),
+        (("pause", "lab/slow", "--reason", "x", "--for", "9999999d"), 2, "longer than 3650 days"),
         (("list", "--nats", "nats://127.0.0.1:1"), 4, "no NATS server answers"),
     ],
 )
@@ -231,15 +239,13 @@ def consumer(**changes: Any) -> QueueConsumer:
     return replace(made, **changes)
 
 
-def stats(**states: int) -> StatsView:
-    return StatsView(
-        timestamp=NOW,
-        window_minutes=5,
-        states={},
-        per_minute={},
-        oldest_pending_age_ms=0,
-        types=(TypeStats(service="lab", type="work", states=states, per_minute={}),),
-    )
+def listed(job_type: str, found: QueueConsumer) -> ListedQueue:
+    return ListedQueue(ServerQueue("lab", job_type, found))
+
+
+def projected(workers: int | None = None, **states: int) -> ProjectedQueues:
+    counted = TypeStats(service="lab", type="work", states=states, per_minute={})
+    return ProjectedQueues((counted,), {} if workers is None else {"lab/work": workers})
 
 
 @pytest.mark.parametrize(
@@ -257,24 +263,25 @@ def stats(**states: int) -> StatsView:
         (0, {"is_paused": True}, False),
     ],
 )
-def test_a_queue_is_unattended_when_work_waits_and_nobody_is_there(
+def test_a_queue_is_unattended_when_work_waits_without_a_worker(
     workers: int | None, changes: dict[str, int], unattended: bool
 ) -> None:
-    told = None if workers is None else AdminStats(stats(), {"lab/work": workers})
-    [row] = queue_rows([ServerQueue("lab", "work", consumer(**changes))], {}, told, None)
-    assert row.is_unattended is unattended
+    known = None if workers is None else projected(workers)
+    [queue] = queue_views([listed("work", consumer(**changes))], known)
+    assert queue.unattended is unattended
 
 
 def test_work_of_a_queue_that_never_had_a_worker_is_listed() -> None:
-    [row] = queue_rows([], {}, AdminStats(stats(pending=2, retry=1), {"lab/work": 0}), None)
-    assert (row.name, row.queue, row.waiting, row.is_unattended) == ("lab/work", None, 3, True)
-    assert row.to_json(NOW)["unattended"] is True
-    [finding] = check_queues([row])[1:]
+    [queue] = queue_views([], projected(0, pending=2, retry=1))
+    assert (queue.name, queue.depth, queue.waiting, queue.unattended) == ("lab/work", None, 3, True)
+    [finding] = check_queues([queue])[1:]
     assert (finding.text, finding.remedy) == (
         "lab/work: 3 waiting, and no worker is available",
         "start workers for lab/work",
     )
-    assert queue_rows([], {}, AdminStats(stats(completed=2), {}), None) == []
+    [ended] = queue_views([], projected(completed=2))
+    assert (ended.name, ended.waiting, ended.unattended) == ("lab/work", 0, False)
+    assert without_ended([queue, ended]) == [queue]
 
 
 def test_what_producers_alone_have_made_is_seen_by_list_and_by_doctor(there: Stage) -> None:
@@ -296,9 +303,17 @@ async def _create_without_a_worker(url: str) -> None:
         await jobs.mute.create(Task())
 
 
+def test_ages_and_ends_of_pauses_are_by_the_clock_of_the_server() -> None:
+    """The clock of the operator's machine may be minutes off."""
+    paused = consumer(is_paused=True, pause_remaining=timedelta(minutes=10))
+    found = ListedQueue(ServerQueue("lab", "work", paused), NOW - timedelta(hours=2))
+    [queue] = queue_views([found], None)
+    assert (queue.oldest_age_ms, queue.paused_until) == (7_200_000, NOW + timedelta(minutes=10))
+
+
 def test_a_queue_that_the_code_declares_no_more_is_said() -> None:
-    queue = ServerQueue("lab", "gone", consumer())
-    made = queue_rows([queue], {}, None, ServiceContract("lab", {"work": WORK}))
+    declared, server = ServiceContract("lab", {"work": WORK}), [listed("gone", consumer())]
+    made = compare_with_code(queue_views(server, None), server, declared)
     assert (made[0].name, made[0].drift) == (
         "lab/gone",
         ("on the server, but no longer declared",),
@@ -307,11 +322,8 @@ def test_a_queue_that_the_code_declares_no_more_is_said() -> None:
 
 
 def test_columns_give_way_before_a_name_is_cut() -> None:
-    told = AdminStats(stats(retry=2), {})
-    looked = QueueSnapshot(
-        queue_rows([ServerQueue("lab", "work", consumer())], {}, told, None), told, None
-    )
-    wide = queue_table(looked, Output(), NOW, 100)
-    narrow = queue_table(looked, Output(), NOW, 20)
+    queues = queue_views([listed("work", consumer())], projected(retry=2))
+    wide = queue_table(queues, Output(), 100)
+    narrow = queue_table(queues, Output(), 20)
     assert [str(column.header) for column in wide.columns][-1] == "done/min"
     assert [str(column.header) for column in narrow.columns] == ["queue", "waiting", "in progress"]

@@ -1,4 +1,4 @@
-"""`trellis-jobs services` and `workers list`: who works, on what, and what nobody works on."""
+"""`trellis-jobs services` and `workers list`: workers, their queues, and unattended queues."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from jobs_admin.cli.workers.list import workers_in_log
 from tests.cli.command import running
 from tests.cli.shell import Ended, shell
 from tests.cli.stage import Stage, stage
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import Task, producer, worker
+from tests.support.lab import producer, worker
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.client.connection import Connection
@@ -27,11 +28,11 @@ SHOP = ("worker", "tests.cli.shop:service")
 
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A worker of the shop, and two jobs of the lab that nobody works on."""
+    """A worker of the shop, and two jobs of the lab without a worker."""
     with stage(tmp_path_factory.mktemp("stage")) as made:
         asyncio.run(_create(made.url))
         with running(tmp_path_factory.mktemp("shop"), *SHOP, "--nats", made.url):
-            asyncio.run(until(lambda: _workers(made.url)["workers"], "the shop was heard of"))
+            asyncio.run(until(lambda: _workers(made.url)["workers"], "the shop was seen"))
             yield made
 
 
@@ -55,7 +56,7 @@ def test_types_are_told_with_their_workers_and_what_waits(there: Stage) -> None:
     assert (greet["liveWorkers"], greet["unattended"]) == (1, False)
 
 
-def test_what_nobody_works_on_is_red(there: Stage) -> None:
+def test_a_queue_without_a_worker_is_red(there: Stage) -> None:
     ended = there.at_terminal("services")
     [slow] = [line for line in ended.out.splitlines() if "slow" in line]
     [greet] = [line for line in ended.out.splitlines() if "greet" in line]
@@ -84,7 +85,7 @@ def test_without_an_admin_runtime_the_heartbeats_in_the_log_tell(
             ended = shell("workers", "list", "--json", env={"NATS_URL": server.url})
             return ended if ended.code == 0 and len(ended.json["workers"]) == 3 else None
 
-        ended = asyncio.run(until(heard, "all three types were heard of"))
+        ended = asyncio.run(until(heard, "all three types were seen"))
     assert {each["jobType"] for each in ended.json["workers"]} == {"greet", "nap", "shrug"}
     assert "heartbeats in the log" in ended.err
 
@@ -97,7 +98,7 @@ async def test_who_was_not_heard_of_for_long_is_gone(server: EmbeddedServer) -> 
         async def heard() -> list[WorkerView]:
             return await workers_in_log(connection, utc_now())
 
-        await until(heard, "the worker was heard of")
+        await until(heard, "the worker was seen")
         assert await workers_in_log(connection, utc_now() + timedelta(minutes=2)) == []
         await connection.close()
 

@@ -1,4 +1,4 @@
-"""A server that goes silent, in each of the ways it can: a command that somebody waits for ends."""
+"""A server that goes silent, in each of the ways it can: the command still ends."""
 
 from __future__ import annotations
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jobs_admin.api.views.services import StatsView, TypeStats
-from jobs_admin.cli.queues.rows import AdminStats, queue_rows
+from jobs_admin.api.views.queues import QueueView
+from jobs_admin.api.views.services import TypeStats
 from jobs_admin.cli.top.frame import frame
-from jobs_admin.cli.top.snapshot import TopSnapshot, TypeSnapshot
+from jobs_admin.cli.top.snapshot import TopSnapshot, rank
+from jobs_admin.queues.state import ListedQueue, ProjectedQueues, queue_views
 from tests.admin.admin_lab import daemon_at
 from tests.cli.shell import shell
 from tests.cli.stage import Place, Stage, stage
@@ -99,11 +100,10 @@ async def test_an_operator_without_rights_on_streams_sees_the_numbers_of_jobs(
             ended = await asyncio.to_thread(Place(operator).shell, "top", "--json")
         refused = await asyncio.to_thread(Place(operator).shell, "top")
     assert ended.code == 0, ended.err
-    assert [(each["type"], each["states"]) for each in ended.json["types"]] == [
-        ("work", {"pending": 2})
-    ]
-    assert refused.code == 1
-    assert "these credentials may not publish to $JS.API.CONSUMER.LIST.JOBS_WORK" in refused.err
+    types = {each["type"]: each for each in ended.json["types"]}
+    assert (types["work"]["depth"], types["work"]["states"]) == (2, {"pending": 2})
+    assert refused.code == 4
+    assert "no admin runtime answers rpc.v1.Jobs.ListQueues" in refused.err
 
 
 def test_without_a_server_it_ends_with_4() -> None:
@@ -112,20 +112,18 @@ def test_without_a_server_it_ends_with_4() -> None:
 
 
 def sight_of(count: int) -> TopSnapshot:
-    queues = [ServerQueue("lab", f"t{n:03}", consumer(pending=n)) for n in range(count)]
-    made = queue_rows(queues, {"lab/t007": NOW - timedelta(hours=2)}, None, None)
+    old = NOW - timedelta(hours=2)
+    listed = [
+        ListedQueue(ServerQueue("lab", f"t{n:03}", consumer(pending=n)), old if n == 7 else None)
+        for n in range(count)
+    ]
     types = tuple(
-        TypeSnapshot(
-            row.name,
-            row,
-            TypeStats(
-                service="lab", type=row.job_type, states={"dead": 1}, per_minute={"retry": 2}
-            ),
-            1,
-        )
-        for row in made
+        TypeStats(service="lab", type=f"t{n:03}", states={"dead": 1}, per_minute={"retry": 2})
+        for n in range(count)
     )
-    return TopSnapshot(NOW, types, None, "nobody answers")
+    workers = {f"lab/t{n:03}": 1 for n in range(count)}
+    made = queue_views(listed, ProjectedQueues(types, workers))
+    return TopSnapshot(NOW, tuple(made), None, "no answer")
 
 
 def drawn(sight: TopSnapshot, *, width: int, height: int) -> list[str]:
@@ -151,45 +149,34 @@ def test_a_frame_tells_ages_errors_and_the_dead() -> None:
     assert not any("less urgent" in line for line in drawn(sight, width=130, height=40))
     [line] = [each for each in drawn(sight, width=130, height=40) if each.startswith("lab/t007")]
     assert line.split() == ["lab/t007", "0", "0", "0", "1", "7", "2", "h", "0", "0", "2", "1"]
-    assert "nobody answers" in drawn(sight, width=130, height=40)[1]
-    assert replace(sight, types=()).to_json() == {"types": [], "trouble": "nobody answers"}
+    assert "no answer" in drawn(sight, width=130, height=40)[1]
+    assert replace(sight, queues=()).to_json() == {"types": [], "trouble": "no answer"}
 
 
 def test_what_burns_is_never_left_out_for_what_is_merely_busy() -> None:
-    burning = {
-        "alone": TypeStats(service="lab", type="alone", states={"pending": 1}, per_minute={}),
-        "fails": TypeStats(service="lab", type="fails", states={}, per_minute={"retry": 3}),
-        "dead": TypeStats(service="lab", type="dead", states={"dead": 4}, per_minute={}),
-    }
-    busy = [
+    burning = (
+        TypeStats(service="lab", type="alone", states={"pending": 1}, per_minute={}),
+        TypeStats(service="lab", type="fails", states={}, per_minute={"retry": 3}),
+        TypeStats(service="lab", type="dead", states={"dead": 4}, per_minute={}),
+    )
+    busy = tuple(
         TypeStats(service="lab", type=f"busy{n}", states={"active": 900}, per_minute={})
         for n in range(9)
-    ]
-    [alone] = queue_rows([], {}, AdminStats(stats_of(burning["alone"]), {"lab/alone": 0}), None)
-    types = [
-        TypeSnapshot(f"lab/{each.type}", alone if each.type == "alone" else None, each, 0)
-        for each in [*burning.values(), *busy]
-    ]
-    assert [each.name for each in sorted(types, key=lambda each: (each.rank, each.name))][:4] == [
+    )
+    queues = queue_views([], ProjectedQueues((*burning, *busy), {}))
+
+    def order(queue: QueueView) -> tuple[tuple[float, ...], str]:
+        return rank(queue), queue.name
+
+    assert [each.name for each in sorted(queues, key=order)][:4] == [
         "lab/alone",
         "lab/fails",
         "lab/dead",
         "lab/busy0",
     ]
-    lines = drawn(TopSnapshot(NOW, tuple(types), None, None), width=80, height=9)
+    lines = drawn(TopSnapshot(NOW, tuple(queues), None, None), width=80, height=9)
     assert [line.split()[0] for line in lines if line.startswith("lab/")] == [
         "lab/alone",
         "lab/dead",
         "lab/fails",
     ]
-
-
-def stats_of(one: TypeStats) -> StatsView:
-    return StatsView(
-        timestamp=NOW,
-        window_minutes=5,
-        states={},
-        per_minute={},
-        oldest_pending_age_ms=0,
-        types=(one,),
-    )

@@ -12,7 +12,8 @@ import pytest
 from jobs_admin.api.client import AdminClient
 from tests.admin.admin_lab import until_shown
 from tests.cli.stage import Stage, stage
-from tests.support.lab import Task, producer
+from tests.support.example_service import Task
+from tests.support.lab import producer
 from trellis_jobs.model.states import JobState
 
 ODD: Final = "POST [/vi/x] [type=int_parsing] :key: [bold]no[/bold]"
@@ -26,8 +27,8 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with stage(tmp_path_factory.mktemp("stage")) as made:
         made.dead(ODD)
         payload = orjson.dumps({"origin": KEY}).decode()
-        app = ("--app", "tests.cli.desk:service")
-        assert made.shell("jobs", "create", "desk/patient", payload, *app).code == 0
+        app = ("--app", "tests.cli.helpdesk:service")
+        assert made.shell("jobs", "create", "helpdesk/patient", payload, *app).code == 0
         yield made
 
 
@@ -42,14 +43,14 @@ def test_neither_errors_nor_keys_are_taken_for_ways_of_drawing(there: Stage) -> 
     ):
         assert ODD in there.shell(*command).out, command
     listing = ("jobs", "list", "--type", "patient")
-    for showing in (listing, ("keys", "get", "desk/patient", KEY)):
+    for showing in (listing, ("keys", "get", "helpdesk/patient", KEY)):
         assert KEY in there.shell(*showing).out, showing
     drawn = there.at_terminal("jobs", "list", columns=250).plain
     assert ODD in drawn
     assert KEY in drawn
 
 
-def test_somebody_who_is_asked_sees_the_error_as_it_is(there: Stage) -> None:
+def test_a_user_who_is_asked_sees_the_error_as_it_is(there: Stage) -> None:
     asked = there.at_terminal("dlq", "replay", "--error", "/vi/x", types="n\n", columns=250)
     assert ODD in asked.plain
     assert asked.code == 1
@@ -57,13 +58,13 @@ def test_somebody_who_is_asked_sees_the_error_as_it_is(there: Stage) -> None:
 
 def test_a_pipe_gets_values_whole_however_long_they_are(there: Stage) -> None:
     payload = orjson.dumps({"origin": LONG}).decode()
-    app = ("--app", "tests.cli.desk:service")
-    created = there.shell("jobs", "create", "desk/merging", "-", *app, "--json", stdin=payload)
+    app = ("--app", "tests.cli.helpdesk:service")
+    created = there.shell("jobs", "create", "helpdesk/merging", "-", *app, "--json", stdin=payload)
     for command in (
         ("jobs", "list", "--type", "merging"),
         ("jobs", "get", created.json["id"]),
         ("jobs", "events", created.json["id"]),
-        ("jobs", "tail", "desk/merging", "--since", "1h", "--limit", "1"),
+        ("jobs", "tail", "helpdesk/merging", "--since", "1h", "--limit", "1"),
         ("keys", "list"),
     ):
         piped = there.shell(*command)

@@ -1,4 +1,4 @@
-"""What keeps a worker from starting is said in one line, with an exit code that scripts can use."""
+"""What keeps a worker from starting is printed in one line, with an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def refused(*arguments: str, cwd: Path = ROOT) -> tuple[int, str]:
     ],
 )
 def test_a_service_that_cannot_be_worked_for_is_named(named: str, words: str) -> None:
-    code, said = refused(named, "--nats", NOWHERE)
+    code, printed = refused(named, "--nats", NOWHERE)
     assert code == 1
-    assert said.startswith("error: ")
-    assert words in said
-    assert said.count("\n") == 1
+    assert printed.startswith("error: ")
+    assert words in printed
+    assert printed.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_a_service_that_cannot_be_worked_for_is_named(named: str, words: str) ->
 def test_a_module_that_breaks_says_where(tmp_path: Path, source: str, words: str) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(source)
-    code, said = refused("broken:service", cwd=tmp_path)
+    code, printed = refused("broken:service", cwd=tmp_path)
     assert code == 1
-    assert said.endswith(f": {words.format(broken)}\n")
-    assert said.count("\n") == 1
+    assert printed.endswith(f": {words.format(broken)}\n")
+    assert printed.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -73,17 +73,58 @@ def test_a_module_that_breaks_says_where(tmp_path: Path, source: str, words: str
     ],
 )
 def test_a_queue_that_cannot_be_worked_on_is_named(queue: str, words: str) -> None:
-    code, said = refused("tests.cli.shop:service", "--nats", NOWHERE, "--queues", f"greet,{queue}")
+    code, printed = refused(
+        "tests.cli.shop:service", "--nats", NOWHERE, "--queues", f"greet,{queue}"
+    )
+    assert code == 1
+    assert words in printed
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("queues", "words"),
+    [
+        ("greet=0", "the weight of queue 'greet' must be a whole number of at least 1, is '0'"),
+        ("greet=-1", "at least 1, is '-1'"),
+        ("greet=many", "at least 1, is 'many'"),
+        ("greet=", "at least 1, is ''"),
+        ("greet=2,nap", "queue 'nap' has no weight: give one to every queue, or to none"),
+        ("greet=2,greet=3", "queue 'greet' is named twice"),
+    ],
+)
+def test_a_weight_that_is_none_is_a_wrong_command_line(queues: str, words: str) -> None:
+    arguments = ("tests.cli.shop:service", "--total-concurrency", "2", "--queues", queues)
+    code, said = refused(*arguments, "--nats", NOWHERE)
+    assert code == 2
+    assert words in " ".join(said.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("queues", "words"),
+    [
+        ("greet=2,nosuch=1", "'shop' has no queue 'nosuch'"),
+        ("unhandled=1", "queue 'unhandled' has no handler"),
+    ],
+)
+def test_a_weight_of_a_queue_that_cannot_be_worked_on_is_refused(queues: str, words: str) -> None:
+    arguments = ("tests.cli.shop:service", "--total-concurrency", "2", "--queues", queues)
+    code, said = refused(*arguments, "--nats", NOWHERE)
     assert code == 1
     assert words in said
-    assert said.count("\n") == 1
+
+
+def test_weights_without_a_shared_limit_are_refused() -> None:
+    arguments = ("tests.cli.shop:service", "--queues", "greet=2,nap=1", "--nats", NOWHERE)
+    code, said = refused(*arguments)
+    assert code == 1
+    assert "set total_concurrency too (--total-concurrency)" in said
 
 
 def test_a_server_that_does_not_answer_has_an_exit_code_of_its_own() -> None:
-    code, said = refused("tests.cli.shop:service", "--nats", NOWHERE, "--connect-timeout", "0")
+    code, printed = refused("tests.cli.shop:service", "--nats", NOWHERE, "--connect-timeout", "0")
     assert code == 4
-    assert f"error: no NATS server answers at {NOWHERE}" in said
-    assert "Traceback" not in said
+    assert f"error: no NATS server answers at {NOWHERE}" in printed
+    assert "Traceback" not in printed
 
 
 async def test_infrastructure_that_we_must_not_change_is_described(server: EmbeddedServer) -> None:
@@ -91,11 +132,11 @@ async def test_infrastructure_that_we_must_not_change_is_described(server: Embed
     wrong = {"name": LOG, "subjects": [subjects.ALL_EVENTS], "retention": "interest"}
     await api.request(connection, f"STREAM.CREATE.{LOG}", wrong)
     await connection.close()
-    code, said = refused("tests.cli.shop:service", "--nats", server.url)
+    code, printed = refused("tests.cli.shop:service", "--nats", server.url)
     assert code == 1
-    assert f"error: stream {LOG} exists with settings that cannot be changed" in said
-    assert "retention should be 'limits', is 'interest'" in said
-    assert "Traceback" not in said
+    assert f"error: stream {LOG} exists with settings that cannot be changed" in printed
+    assert "retention should be 'limits', is 'interest'" in printed
+    assert "Traceback" not in printed
 
 
 @pytest.mark.parametrize(
@@ -104,6 +145,8 @@ async def test_infrastructure_that_we_must_not_change_is_described(server: Embed
         (),
         ("tests.cli.shop",),
         ("tests.cli.shop:service", "--concurrency", "0"),
+        ("tests.cli.shop:service", "--total-concurrency", "0"),
+        ("tests.cli.shop:service", "--total-concurrency", "many"),
         ("tests.cli.shop:service", "--grace", "-1"),
         ("tests.cli.shop:service", "--log-format", "xml"),
         ("tests.cli.shop:service", "--creds", "nosuch.creds"),
@@ -111,6 +154,6 @@ async def test_infrastructure_that_we_must_not_change_is_described(server: Embed
     ],
 )
 def test_a_wrong_command_line_ends_with_2(arguments: tuple[str, ...]) -> None:
-    code, said = refused(*arguments)
+    code, printed = refused(*arguments)
     assert code == 2
-    assert "Traceback" not in said
+    assert "Traceback" not in printed

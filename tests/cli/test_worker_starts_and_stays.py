@@ -15,11 +15,12 @@ import pytest
 
 from tests.cli import interrupted_shop
 from tests.cli.command import running
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import Task, producer
+from tests.support.lab import producer
 from trellis_jobs import JobDead, Unreachable
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.infrastructure_errors import JetStreamNotReady
+from trellis_jobs.errors import JetStreamNotReady
 
 SHOP = "tests.cli.interrupted_shop:service"
 ALONE_IN_A_CLUSTER = """
@@ -40,7 +41,7 @@ async def test_what_a_handler_raises_ends_its_attempt_and_ctrl_c_the_worker(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     with running(tmp_path, "worker", SHOP, "--nats", server.url) as worker:
-        await worker.until_says("worker started")
+        await worker.until_prints("worker started")
         service = interrupted_shop.service
         async with service.connect(server.url, workers=False):
             for queue in (service.jobs.in_loop, service.jobs.in_thread):
@@ -71,11 +72,11 @@ async def test_worker_and_admin_wait_for_their_server(tmp_path: Path, free_port:
         ) as admin,
     ):
         for waiting in (worker, admin):
-            await waiting.until_says("not started yet: no NATS server answers")
+            await waiting.until_prints("not started yet: no NATS server answers")
         server = await asyncio.to_thread(EmbeddedServer.start, port=free_port)
         try:
-            await worker.until_says("worker started")
-            await admin.until_says("admin runtime started")
+            await worker.until_prints("worker started")
+            await admin.until_prints("admin runtime started")
             for started in (worker, admin):
                 started.send(signal.SIGTERM)
                 assert await started.until_exit() == 0
@@ -86,7 +87,7 @@ async def test_worker_and_admin_wait_for_their_server(tmp_path: Path, free_port:
 async def test_a_worker_that_waits_can_be_stopped(tmp_path: Path, free_port: int) -> None:
     url = f"nats://127.0.0.1:{free_port}"
     with running(tmp_path, "worker", SHOP, "--nats", url) as worker:
-        await worker.until_says("not started yet")
+        await worker.until_prints("not started yet")
         worker.send(signal.SIGTERM)
         assert await worker.until_exit() == 0
 

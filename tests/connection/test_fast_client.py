@@ -12,9 +12,10 @@ from hypothesis import given as forall
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
-from tests.support.lab import Task, probe, producer, worker
+from tests.support.lab import probe, producer, worker
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import CredentialsUnusable
 from trellis_jobs.jetstream.client import fast_client

@@ -220,8 +220,8 @@ async def test_commands_require_tls_too(tmp_path: Path, files: TlsFiles) -> None
         ):
             with running(tmp_path, "jobs", "list", "--nats", url, env=env) as command:
                 assert await command.until_exit() == 1
-                assert "offers no TLS" in command.said
-                assert "sesame" not in command.said
+                assert "offers no TLS" in command.printed
+                assert "sesame" not in command.printed
         assert liar.met >= 2
         assert liar.heard == b""
 

@@ -10,7 +10,8 @@ from typing import Final
 
 import pytest
 
-from tests.support.lab import Task, probe, worker
+from tests.support.example_service import Task
+from tests.support.lab import probe, worker
 
 IMAGE: Final = os.environ.get("NATS_IMAGE", "nats:2.15")
 PORT: Final = 4222

@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from trellis_jobs import Jobs, KeyConcurrency, QueueDepth, job
-from trellis_jobs.contract.changes import CLASSIFIERS, ChangeClass, changes, is_migration
+from trellis_jobs.contract.change_rules import ChangeClass
+from trellis_jobs.contract.changes import CHANGE_RULES, changes, is_migration
 from trellis_jobs.contract.manifest import to_manifest
 
 UPDATE, MIGRATION = ChangeClass.UPDATE, ChangeClass.MIGRATION
@@ -30,6 +31,7 @@ class ShopJobs(Jobs, service="shop"):
         deadline=600,
         delivery_limit=20,
         shared=True,
+        renew="manual",
         key=KeyConcurrency(["/number"]),
         queue=QueueDepth(max_queued_per_key=5),
     )
@@ -63,6 +65,8 @@ CASES: Final = [
     ("backoffMs", [1000, 5000], [500, 9000], MIGRATION),
     ("ackWaitMs", 30_000, 60_000, UPDATE),
     ("ackWaitMs", 60_000, 30_000, MIGRATION),
+    ("renew", None, "manual", MIGRATION),
+    ("renew", "manual", None, UPDATE),
     ("defaultDeadlineMs", 60_000, 90_000, UPDATE),
     ("defaultDeadlineMs", 60_000, None, UPDATE),
     ("defaultDeadlineMs", None, 60_000, MIGRATION),
@@ -161,8 +165,8 @@ def test_every_field_of_a_manifest_has_a_rule_and_a_case() -> None:
         for name, value in ENTRY.items()
         for member in (value if isinstance(value, dict) else [""])
     }
-    assert flat <= CLASSIFIERS.keys()
-    assert {field for field, *_ in CASES} == CLASSIFIERS.keys() | {"somethingNew"}
+    assert flat <= CHANGE_RULES.keys()
+    assert {field for field, *_ in CASES} == CHANGE_RULES.keys() | {"somethingNew"}
 
 
 def test_a_queue_that_comes_is_an_update_and_one_that_goes_a_migration() -> None:
@@ -172,8 +176,8 @@ def test_a_queue_that_comes_is_an_update_and_one_that_goes_a_migration() -> None
 
 
 def test_a_queue_of_which_nothing_is_known_is_a_migration() -> None:
-    [change] = changes(one_queue({"untold": "nobody knows"}), one_queue(ENTRY))
-    assert (change.change_class, change.why) == (MIGRATION, "nobody knows")
+    [change] = changes(one_queue({"untold": "not described"}), one_queue(ENTRY))
+    assert (change.change_class, change.why) == (MIGRATION, "not described")
 
 
 def test_what_a_later_version_says_beside_the_queues_is_a_migration() -> None:

@@ -133,7 +133,7 @@ def test_two_queues_of_one_name_are_refused() -> None:
             other = job(int, name="sync")
 
 
-@pytest.mark.parametrize("service", ["workers", "help.desk", "help desk", "", ">"])
+@pytest.mark.parametrize("service", ["workers", "help.line", "help line", "", ">"])
 def test_a_service_name_that_cannot_be_one_is_refused(service: str) -> None:
     with pytest.raises(DeclarationError, match="service"):
 

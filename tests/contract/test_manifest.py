@@ -202,7 +202,7 @@ def test_what_is_not_even_an_object_is_no_manifest(document: object) -> None:
         from_manifest(document)
 
 
-def test_a_note_holds_one_queue_and_is_the_same_whoever_writes_it() -> None:
+def test_a_note_holds_one_queue_and_is_the_same_for_every_writer() -> None:
     queue = JobType(name="sync", payload=PayloadType(Ticket), result=PayloadType(str))
     note = contract_json("helpdesk", queue)
     read = read_contract({CONTRACT: note, "owner": "us"}, "helpdesk", "sync")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from tests.contract import write_manifest_schema
 from tests.contract.test_manifest import queues
+from tools import manifest_schema as published_schema
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import from_manifest, manifest_schema, to_manifest
 from trellis_jobs.errors import DeclarationError
@@ -25,9 +25,9 @@ GOLDEN: Final = json.loads((VECTORS / "service-manifest.json").read_text(encodin
 
 
 def test_the_file_is_of_this_code() -> None:
-    told = "run python -m tests.contract.write_manifest_schema"
-    published = write_manifest_schema.FILE.read_text(encoding="utf-8")
-    assert published == write_manifest_schema.text(), told
+    told = "run make docs"
+    published = published_schema.FILE.read_text(encoding="utf-8")
+    assert published == published_schema.text(), told
     Draft202012Validator.check_schema(json.loads(published))
 
 

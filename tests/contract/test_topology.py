@@ -143,7 +143,7 @@ def test_no_stream_of_ours_can_be_wiped_by_one_header_of_a_service(level: int) -
 @pytest.mark.parametrize(
     ("asked", "detected", "replicas"), [(None, 1, 1), (None, 3, 3), (1, 3, 1), (5, 1, 5)]
 )
-def test_replicas_are_what_somebody_asked_for_else_what_was_detected(
+def test_replicas_are_what_was_requested_else_what_was_detected(
     asked: int | None, detected: int, replicas: int
 ) -> None:
     made = topology(5, replicas=asked, detected_replicas=detected).streams()

@@ -23,7 +23,7 @@ from tests.crash_points import record
 from tests.crash_points.campaign import Kill, Passed, carry_out, discover, kills, part_of, passed_in
 from tests.crash_points.unpassed import BY_CHANCE
 
-ABREAST: Final = 6
+PARALLEL_RUNS: Final = 6
 _TRIES: Final = 3
 _A_LINE: Final = 40
 # By what was run.
@@ -32,7 +32,7 @@ Wrong = dict[str, list[Violation]]
 
 async def main(asked: argparse.Namespace, folder: Path) -> int:
     wrong: Wrong = {}
-    passed = await _look(folder, wrong)
+    passed = await _discover(folder, wrong)
     if asked.write:
         return _write(passed, wrong)
     lacking = record.lacking(record.read(), record.made_of(passed))
@@ -52,11 +52,11 @@ async def main(asked: argparse.Namespace, folder: Path) -> int:
     return int(bool(wrong or missed or lacking))
 
 
-async def _look(folder: Path, wrong: Wrong) -> Passed:
-    """What scenarios pass when nobody dies: as processes meet, not always the same."""
-    looks = [await discover(folder / "undisturbed", ABREAST)]
+async def _discover(folder: Path, wrong: Wrong) -> Passed:
+    """Returns the points that scenarios pass when no process is killed. They vary with timing."""
+    looks = [await discover(folder / "undisturbed", PARALLEL_RUNS)]
     if record.lacking(record.read(), record.made_of(passed_in(*looks))):
-        looks.append(await discover(folder / "undisturbed-again", ABREAST))
+        looks.append(await discover(folder / "undisturbed-again", PARALLEL_RUNS))
     for results in looks:
         wrong |= {name: each.violations for name, each in results.items() if each.violations}
     return passed_in(*looks)
@@ -68,7 +68,7 @@ async def _die(planned: Sequence[Kill], folder: Path, wrong: Wrong) -> list[Kill
     if planned:
         print(f"\n{len(planned)} deaths:")
     ended = 0
-    async for kill, result in carry_out(planned, folder, ABREAST):
+    async for kill, result in carry_out(planned, folder, PARALLEL_RUNS):
         ended += 1
         if not result.died:
             missed.append(kill)

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from sqlite3 import DatabaseError
 from typing import Final
 
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Invalid, NotFound, Unexpected
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.operations import OperationVerb, OperationView
 from jobs_admin.daemon import serving
 from tests.admin.projection_lab import position_of
 from tests.admin.upkeep_lab import forget_heartbeats, purge
 from tests.crash_points import parts
-from tests.crash_points.mill import MillJobs, mill
-from tests.crash_points.stage import PATIENCE, People, Stage, VictimDied, people
+from tests.crash_points.mill import mill
+from tests.crash_points.points import Side
+from tests.crash_points.stage import TIMEOUT, People, Stage, VictimDied, people
+from tests.crash_points.tripwire import Trap
 from tests.crash_points.work_scenarios import is_at_work, says
-from tests.keys.work_lab import Done, Errand, KeyView
+from tests.keys.work_lab import KeyView
+from tests.support.example_service import Report, Task, TaskJobs
 from tests.support.facts import until
 from trellis_jobs import JobRef, Service, Workers
 from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, Topology
 from trellis_jobs.errors import ServiceMissing
 from trellis_jobs.jetstream.client import api, stored_message
+from trellis_jobs.jetstream.control.worker_records import WorkerRecords
 from trellis_jobs.jetstream.log.feed import LogFeed
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 
 RUBBISH: Final = b"no database" * 1000
+HALF_RECOVERED: Final = Trap(
+    "jobs_admin.maintenance.dead_workers:DeadWorkers._replace_message:self.work.delete", Side.BEFORE
+)
 
 
 async def projecting(stage: Stage) -> None:
@@ -52,10 +61,10 @@ async def projecting(stage: Stage) -> None:
         await stage.end()
 
 
-async def beginning_anew(stage: Stage) -> None:
+async def starting_again(stage: Stage) -> None:
     """The log is lost, and another begins."""
     async with people(stage) as p:
-        await p.jobs.plain.create(Errand())
+        await p.jobs.plain.create(Task())
         await stage.begin(parts.serve_as_provisioned)
         await projected(p)
         for stream in (WORK, LOG):
@@ -105,6 +114,39 @@ async def looking_after(stage: Stage) -> None:
         await stage.end()
 
 
+async def recovering(stage: Stage) -> None:
+    """Jobs of two dead workers: another admin runtime left the first one's half recovered. The
+    second has a job at its last try, and one that was delivered to it and never started.
+    """
+    async with people(stage) as p:
+        refs = [await p.create(p.jobs.lasting, "wait") for _ in range(2)]
+        with stage.another(parts.hold_for_long) as first:
+            await p.until_started(*refs)
+            first.kill()
+        with stage.another(parts.serve, HALF_RECOVERED) as other:
+            await stage.until(lambda: other.is_dead, "the other admin runtime is dead")
+        await stage.begin(parts.serve)
+        last = await p.create(p.jobs.final, "wait")
+        with stage.another(parts.hold_for_long) as second:
+            await p.until_started(last)
+            second.send(signal.SIGSTOP)
+            refs.append(await p.create(p.jobs.lasting))
+            await p.until_all_are_out(p.jobs.lasting)
+            second.kill()
+        await p.until_over(last)
+        async with mill(stage.folder, calm=True).connect(stage.url, workers=Workers(["lasting"])):
+            await p.until_over(*refs)
+        await stage.until(partial(are_recovered, p, 2), "the records say that all is done")
+        await stage.end()
+
+
+async def are_recovered(p: People, count: int) -> bool:
+    records = WorkerRecords(p.raw.connection, supports_ttl=True)
+    verdicts = [stored.record.verdict for stored in await records.all("mill")]
+    recovered = [verdict for verdict in verdicts if verdict is not None and verdict.is_recovered]
+    return len(recovered) == count
+
+
 async def unheard(stage: Stage) -> None:
     """The server gave a message up, and what it said of that is lost."""
     async with people(stage) as p:
@@ -144,7 +186,7 @@ async def ordering(stage: Stage) -> None:
         await stage.end()
 
 
-Refs = Sequence[JobRef[Done]]
+Refs = Sequence[JobRef[Report]]
 
 
 async def change_all(admin: AdminClient, pending: Refs, failed: Refs, dead: Refs) -> None:
@@ -160,18 +202,18 @@ async def change_all(admin: AdminClient, pending: Refs, failed: Refs, dead: Refs
 
 async def change_many(stage: Stage, admin: AdminClient) -> None:
     """One operation to its end, one that is stopped, and one that outlives its daemon."""
-    some = JobQuery(type="plain")
+    some = JobFilter(type="plain")
     await admin.preview(OperationVerb.CANCEL, some)
     operation = await admin.operate(OperationVerb.CANCEL, some, reason="not needed")
     await stage.until(partial(is_over, admin, operation), "the operation is over")
-    other = await admin.operate(OperationVerb.CANCEL, JobQuery(type="newest"), rate=0.5)
+    other = await admin.operate(OperationVerb.CANCEL, JobFilter(type="newest"), rate=0.5)
     await stage.until(partial(has_begun, admin, other), "it has begun")
     for _ in range(2):
         with suppress(Invalid):  # it is over
             await admin.stop_operation(other.id)
         await stage.until(partial(is_over, admin, other), "it is stopped")
     await admin.list_operations()
-    last = await admin.operate(OperationVerb.CANCEL, JobQuery(type="single"), rate=0.5)
+    last = await admin.operate(OperationVerb.CANCEL, JobFilter(type="single"), rate=0.5)
     await stage.until(partial(has_begun, admin, last), "it has begun")
 
 
@@ -184,7 +226,7 @@ async def has_begun(admin: AdminClient, operation: OperationView) -> bool:
     return now.is_over or now.settled > 0
 
 
-async def look_around(admin: AdminClient, held: JobRef[Done]) -> None:
+async def look_around(admin: AdminClient, held: JobRef[Report]) -> None:
     await admin.list_dead()
     await admin.group_dead()
     await admin.list_jobs()
@@ -204,7 +246,7 @@ async def forgetting(stage: Stage) -> None:
             async with serving(parts.config(stage.url, stage.folder)):
                 await projected(p)
             for junk in parts.JUNK:
-                await p.raw.connection.request(junk, b"no event", timeout=PATIENCE)
+                await p.raw.connection.request(junk, b"no event", timeout=TIMEOUT)
         await stage.begin(parts.serve_and_forget)
         await stage.until(partial(is_rid_of_junk, p), "what is no event has left both streams")
         for ref in refs:
@@ -223,20 +265,20 @@ async def is_rid_of_junk(p: People) -> bool:
     return not any([*left, work])
 
 
-def pulling(stage: Stage) -> AbstractAsyncContextManager[Service[MillJobs]]:
-    """A server gives a message up only when somebody asks for the next."""
+def pulling(stage: Stage) -> AbstractAsyncContextManager[Service[TaskJobs]]:
+    """A server gives a message up only when a worker requests the next one."""
     return mill(stage.folder, calm=True).connect(stage.url, workers=Workers(["limited"]))
 
 
 @asynccontextmanager
 async def orders(stage: Stage) -> AsyncIterator[AdminClient]:
-    """Whoever gives orders to one that dies meanwhile gets no answer, and need not wait for it."""
+    """An operator whose daemon dies meanwhile gets no answer, and need not wait for one."""
 
     async def end_with_the_victim(orders: asyncio.Timeout) -> None:
-        await until(lambda: stage.victim is None or stage.victim.is_dead, deadline=PATIENCE)
+        await until(lambda: stage.victim is None or stage.victim.is_dead, deadline=TIMEOUT)
         orders.reschedule(asyncio.get_running_loop().time())
 
-    async with AdminClient.connect(stage.url, by="ann", timeout=PATIENCE) as admin:
+    async with AdminClient.connect(stage.url, by="ann", timeout=TIMEOUT) as admin:
         try:
             async with asyncio.timeout(None) as orders:
                 watching = asyncio.create_task(end_with_the_victim(orders))
@@ -249,7 +291,7 @@ async def orders(stage: Stage) -> AsyncIterator[AdminClient]:
             raise VictimDied from None
 
 
-async def is_released(admin: AdminClient, held: JobRef[Done]) -> bool:
+async def is_released(admin: AdminClient, held: JobRef[Report]) -> bool:
     try:
         await admin.release_key("mill", "keyed", "yard:acme", held.id)
     except Invalid:
@@ -274,5 +316,5 @@ async def are_given_up(p: People, count: int) -> bool:
     return int(info["state"]["messages"]) >= count
 
 
-async def has_left(p: People, ref: JobRef[Done]) -> bool:
+async def has_left(p: People, ref: JobRef[Report]) -> bool:
     return await p.raw.events.head(ref.address) is None

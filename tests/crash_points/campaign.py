@@ -64,27 +64,27 @@ def passed_in(*looks: Mapping[str, Result]) -> Passed:
     return passed
 
 
-async def discover(folder: Path, abreast: int) -> dict[str, Result]:
+async def discover(folder: Path, parallel_runs: int) -> dict[str, Result]:
     found: dict[str, Result] = {}
-    async for kill, result in _all(((name, None) for name in SCENARIOS), folder, abreast):
+    async for kill, result in _all(((name, None) for name in SCENARIOS), folder, parallel_runs):
         found[kill[0]] = result
     return found
 
 
 async def carry_out(
-    planned: Iterable[Kill], folder: Path, abreast: int
+    planned: Iterable[Kill], folder: Path, parallel_runs: int
 ) -> AsyncIterator[tuple[Kill, Result]]:
     """As they end."""
     wanted = ((kill.scenario, kill.trap) for kill in planned)
-    async for (name, trap), result in _all(wanted, folder, abreast):
+    async for (name, trap), result in _all(wanted, folder, parallel_runs):
         assert trap is not None
         yield Kill(name, trap), result
 
 
 async def _all(
-    wanted: Iterable[tuple[str, Trap | None]], folder: Path, abreast: int
+    wanted: Iterable[tuple[str, Trap | None]], folder: Path, parallel_runs: int
 ) -> AsyncIterator[tuple[tuple[str, Trap | None], Result]]:
-    places = asyncio.Semaphore(abreast)
+    places = asyncio.Semaphore(parallel_runs)
 
     async def one(
         number: int, name: str, trap: Trap | None

@@ -15,8 +15,8 @@ from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import serving
 from jobs_admin.retention_policy import RetentionPolicy
 from tests.chaos.notebook import Notebook
-from tests.crash_points.mill import QUEUES, MillJobs, mill
-from tests.keys.work_lab import Done, Errand
+from tests.crash_points.mill import MILL, QUEUES, mill
+from tests.support.example_service import Report, Task, TaskJobs
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import Accepted, JobRef, Queue, Replaced, Service, Workers
@@ -40,7 +40,7 @@ IN_A_ROW: Final = 600
 ARCHIVE: Final = "archive"
 # What scenarios write that is no event. A daemon removes it after a week, unless told otherwise.
 JUNK: Final = ("trellis.jobs.mill.plain.none.unknown", "trellis.jobs.workers.mill.x.created")
-_PATIENCE: Final = 300.0
+_TIMEOUT: Final = 300.0
 
 
 def config(url: str, folder: Path, **changes: object) -> AdminConfig:
@@ -62,7 +62,18 @@ async def hold(url: str, folder: Path) -> None:
     await _work(mill(folder, holds=True), url, folder, QUEUES)
 
 
-async def _work(service: Service[MillJobs], url: str, folder: Path, queues: Sequence[str]) -> None:
+async def hold_for_long(url: str, folder: Path) -> None:
+    """Begin jobs with a long lease, finish none, and count as dead a second after the last beat."""
+    service = mill(folder, holds=True, dead_after=1)
+    await _work(service, url, folder, ["lasting", "final"])
+
+
+async def be_directed(url: str, folder: Path) -> None:
+    """Work, and beat often."""
+    await _work(mill(folder, dead_after=2), url, folder, ["plain"])
+
+
+async def _work(service: Service[TaskJobs], url: str, folder: Path, queues: Sequence[str]) -> None:
     async with service.connect(url, workers=Workers(queues)):
         ending = asyncio.create_task(service.wait())
         await asyncio.sleep(0)  # now it listens to signals
@@ -83,7 +94,7 @@ async def serve(url: str, folder: Path) -> None:
 
 
 async def serve_as_provisioned(url: str, folder: Path) -> None:
-    """By somebody else; and with probes."""
+    """The streams were provisioned by another process. With health probes."""
     await _serve(config(url, folder, provision=False, health_port=0), folder)
 
 
@@ -161,72 +172,72 @@ class _Promises:
         self._notebook = Notebook(folder / "promised")
 
     async def create(
-        self, queue: Queue[Errand, Done], job_id: str, do: str = "answer"
-    ) -> JobRef[Done]:
-        ref = await queue.create(Errand(do=do, seconds=0.1), job_id=job_id)
+        self, queue: Queue[Task, Report], job_id: str, do: str = "answer"
+    ) -> JobRef[Report]:
+        ref = await queue.create(Task(do=do, seconds=0.1), job_id=job_id)
         self._notebook.note(job_id)
         return ref
 
-    def keep(self, *refs: JobRef[Done]) -> None:
+    def keep(self, *refs: JobRef[Report]) -> None:
         for ref in refs:
             self._notebook.note(ref.id)
 
 
 async def create(url: str, folder: Path) -> None:
-    """Nobody works: all of them wait."""
-    service, promises = Service(MillJobs), _Promises(folder)
+    """No worker runs, so all of them wait."""
+    service, promises = Service(MILL), _Promises(folder)
     async with service.connect(url, workers=False):
         jobs = service.jobs
         await promises.create(jobs.plain, "plain-1")
-        promises.keep(*await jobs.keyed.create_many([Errand(key="many")] * 3))
+        promises.keep(*await jobs.keyed.create_many([Task(key="many")] * 3))
         await promises.create(jobs.keyed, "keyed-1")
         await promises.create(jobs.strict, "strict-1")
-        await jobs.strict.submit(Errand())
+        await jobs.strict.submit(Task())
         await promises.create(jobs.merging, "merging-1")
-        await jobs.merging.submit(Errand())
+        await jobs.merging.submit(Task())
         for number in range(4):
             await promises.create(jobs.newest, f"newest-{number}")
         for queue, job_id in ((jobs.keyed, "keyed-1"), (jobs.newest, "newest-3")):
             for key in ("acme", "other"):
                 with suppress(JobExists):
-                    await queue.create(Errand(key=key), job_id=job_id)
+                    await queue.create(Task(key=key), job_id=job_id)
     (folder / "ready").touch()
 
 
 async def press_in(url: str, folder: Path) -> None:
     """Into keys that are full of jobs which are dead, or were never born."""
-    service, promises = Service(MillJobs), _Promises(folder)
+    service, promises = Service(MILL), _Promises(folder)
     async with service.connect(url, workers=False):
         jobs = service.jobs
         for _ in range(2):
-            outcome = await jobs.newest.submit(Errand())
+            outcome = await jobs.newest.submit(Task())
             assert isinstance(outcome, Accepted | Replaced)
             promises.keep(outcome.ref)
-        promises.keep(await jobs.merging.create(Errand()))
+        promises.keep(await jobs.merging.create(Task()))
         admitted = partial(_admitted, jobs.strict)
-        promises.keep(await until(admitted, "the key is free", deadline=_PATIENCE))
+        promises.keep(await until(admitted, "the key is free", deadline=_TIMEOUT))
     (folder / "ready").touch()
 
 
 async def replace(url: str, folder: Path) -> None:
     """Those that wait, one after the other."""
-    service, promises = Service(MillJobs), _Promises(folder)
+    service, promises = Service(MILL), _Promises(folder)
     async with service.connect(url, workers=False):
         for _ in range(2):
-            outcome = await service.jobs.newest.submit(Errand())
+            outcome = await service.jobs.newest.submit(Task())
             assert isinstance(outcome, Accepted | Replaced)
             promises.keep(outcome.ref)
     (folder / "ready").touch()
 
 
-async def _admitted(queue: Queue[Errand, Done]) -> JobRef[Done] | None:
-    outcome = await queue.submit(Errand())
+async def _admitted(queue: Queue[Task, Report]) -> JobRef[Report] | None:
+    outcome = await queue.submit(Task())
     return outcome.ref if isinstance(outcome, Accepted) else None
 
 
 async def create_some(url: str, folder: Path) -> None:
     """Over a connection that is cut now and then."""
-    service, promises = Service(MillJobs), _Promises(folder)
+    service, promises = Service(MILL), _Promises(folder)
     async with service.connect(url, workers=False):
         for number in range(6):
             await promises.create(service.jobs.plain, f"plain-{number}")
@@ -236,15 +247,15 @@ async def create_some(url: str, folder: Path) -> None:
 
 
 async def create_in_a_row(url: str, folder: Path) -> None:
-    service, promises = Service(MillJobs), _Promises(folder)
+    service, promises = Service(MILL), _Promises(folder)
     async with service.connect(url, workers=False):
-        promises.keep(*await service.jobs.plain.create_many([Errand()] * IN_A_ROW))
+        promises.keep(*await service.jobs.plain.create_many([Task()] * IN_A_ROW))
     (folder / "ready").touch()
 
 
 async def follow(url: str, folder: Path) -> None:
     """Others work: it asks for what becomes of its jobs, and cancels some."""
-    service, promises = Service(MillJobs), _Promises(folder)
+    service, promises = Service(MILL), _Promises(folder)
     async with service.connect(url, workers=False):
         jobs = service.jobs
         for queue in (jobs.plain, jobs.keyed):

@@ -1,7 +1,7 @@
 """Crash points, read from the code: each `await`, and each effect that needs none.
 
 A point is named by its module, its function and what is called there, so its name stays when lines
-move. What `async with` enters is ours, and has points of its own, or asyncio's, and does nothing.
+move. What `async with` enters is ours, and has its own points, or asyncio's, and does nothing.
 """
 
 from __future__ import annotations

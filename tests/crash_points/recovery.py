@@ -30,7 +30,7 @@ from tests.chaos.notebook import notes_in
 from tests.chaos.observed import Observed
 from tests.crash_points.mill import LIMITS, mill
 from tests.crash_points.parts import ARCHIVE, FILE, JUNK, config
-from tests.crash_points.stage import PATIENCE, Stage
+from tests.crash_points.stage import TIMEOUT, Stage
 from tests.support.lab import Probe, probe
 from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import JobsError
@@ -41,7 +41,7 @@ from trellis_jobs.wire.events import decode
 
 # A reservation that leads to no job is forgotten after a minute: for this daemon it has passed.
 _LATER: Final = timedelta(seconds=90)
-_LOOK: Final = 0.05
+_POLL_INTERVAL: Final = 0.05
 
 
 async def recover(stage: Stage) -> list[Violation]:
@@ -57,15 +57,15 @@ async def recover(stage: Stage) -> list[Violation]:
 
 
 async def _until_quiet(raw: Probe, daemon: Daemon) -> None:
-    """Or until patience ends: then the checker says what is left."""
-    end = time.monotonic() + PATIENCE
+    """Or until the time is up: then the checker reports what is left."""
+    end = time.monotonic() + TIMEOUT
     while time.monotonic() < end:
         with suppress(JobsError):  # a machine that is too busy to answer in time
             messages = await whole_log(raw.connection)
             last = messages[-1].sequence if messages else 0
             if daemon.progress.position >= last and not await _is_anything_left(raw, messages):
                 return
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
 
 
 async def _is_anything_left(raw: Probe, messages: Iterable[LogMessage]) -> bool:

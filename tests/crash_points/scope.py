@@ -23,6 +23,13 @@ _ROOTS: Final = {
 _READS: Final = "it only reads"
 _TRANSPORT: Final = "it carries what others write: they have the point"
 _OPERATORS: Final = "a command of operators, in a process that neither works nor looks after jobs"
+_PAUSES: Final = (
+    "it pauses or resumes a queue and changes no job: an operator who gets no answer does it again"
+)
+_DIRECTS: Final = (
+    "it writes directives, each with one guarded write, and changes no job: an operator who gets "
+    "no answer does it again"
+)
 
 # A module, or all of a package, and why a crash in it changes nothing.
 OUTSIDE: Final = {
@@ -47,16 +54,24 @@ OUTSIDE: Final = {
     "trellis_jobs.jetstream.setup.features": _READS,
     "trellis_jobs.jetstream.client.server_info": _READS,
     "trellis_jobs.jetstream.client.stream_info": _READS,
-    "trellis_jobs.jetstream.work.queues": _OPERATORS,
+    "trellis_jobs.jetstream.work.queues": _PAUSES,
     "trellis_jobs.jetstream.client.user_keys": _OPERATORS,
     "jobs_admin.cli": _OPERATORS,
     "jobs_admin.api.client": _OPERATORS,
     "jobs_admin.priority": "it waits, and nothing is under way meanwhile",
     "jobs_admin.health": _READS,
+    "jobs_admin.doctor": _READS,
+    "jobs_admin.queues.actions": _PAUSES,
+    "jobs_admin.queues.read": _READS,
+    "jobs_admin.rpc.queue_methods": _PAUSES,
+    "jobs_admin.rpc.worker_methods": _DIRECTS,
+    "jobs_admin.workers.directives": _DIRECTS,
+    "jobs_admin.workers.wait": _READS,
     "jobs_admin.actions.key_buckets": _READS,
     "jobs_admin.actions.key_names": _READS,
     "jobs_admin.maintenance.occupied_keys": _READS,
     "jobs_admin.api.paging": _OPERATORS,
+    "jobs_admin.api.rpc_sender": _OPERATORS,
     "jobs_admin.http.probes": _READS,
     "jobs_admin.projection.compatibility": _READS,
     "jobs_admin.projection.status": _READS,

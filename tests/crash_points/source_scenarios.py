@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from tests.crash_points import parts
-from tests.crash_points.mill import MillJobs
+from tests.crash_points.mill import MILL
 from tests.crash_points.stage import People, Stage, people
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
@@ -34,7 +34,7 @@ async def repairing_the_source(stage: Stage) -> None:
 
 
 async def start_a_service(stage: Stage) -> None:
-    async with Service(MillJobs).connect(stage.url, workers=False):
+    async with Service(MILL).connect(stage.url, workers=False):
         pass
 
 

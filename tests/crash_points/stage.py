@@ -13,11 +13,12 @@ from typing import Any, Final, TypeVar
 
 from tests.chaos.notebook import Notebook
 from tests.crash_points import parts, victim
-from tests.crash_points.mill import MillJobs
+from tests.crash_points.mill import MILL
 from tests.crash_points.tripwire import Trap
 from tests.crash_points.victim import Part, Victim
 from tests.given import waiting
-from tests.keys.work_lab import Done, Errand, KeyView, key_view
+from tests.keys.work_lab import KeyView, key_view
+from tests.support.example_service import Report, Task, TaskJobs
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from tests.support.servers import NEWEST, start_version
@@ -31,7 +32,7 @@ from trellis_jobs.model.values import replace
 
 R = TypeVar("R")
 # Of a machine that has much else to do; it costs nothing where the fact comes.
-PATIENCE: Final = 300.0
+TIMEOUT: Final = 300.0
 Fact = Callable[[], Coroutine[Any, Any, object]] | Callable[[], object]
 
 
@@ -58,7 +59,7 @@ class Stage:
         ending = self.victim
         if ending is not None:
             ending.send(signal.SIGTERM)
-            await until(lambda: ending.is_dead, "the victim ends", deadline=PATIENCE)
+            await until(lambda: ending.is_dead, "the victim ends", deadline=TIMEOUT)
 
     def signal(self, number: signal.Signals) -> None:
         if self.victim is not None:
@@ -85,7 +86,7 @@ class Stage:
                 raise VictimDied
             return is_so
 
-        await until(seen, what, deadline=PATIENCE)
+        await until(seen, what, deadline=TIMEOUT)
 
 
 @dataclass
@@ -93,19 +94,19 @@ class People:
     """A producer, and a probe that sees everything."""
 
     stage: Stage
-    jobs: MillJobs
+    jobs: TaskJobs
     raw: Probe
 
     async def create(
         self,
-        queue: Queue[Errand, R],
+        queue: Queue[Task, R],
         do: str = "answer",
         *,
         key: str = "acme",
         seconds: float = 0.0,
         deadline: float | None = None,
     ) -> JobRef[R]:
-        ref = await queue.create(Errand(do=do, key=key, seconds=seconds), deadline=deadline)
+        ref = await queue.create(Task(do=do, key=key, seconds=seconds), deadline=deadline)
         Notebook(self.stage.folder / "promised").note(ref.id)
         return ref
 
@@ -118,13 +119,13 @@ class People:
 
             await self.stage.until(is_over, f"{ref} is over")
 
-    def key(self, queue: Queue[Errand, Done], key: str = "acme") -> KeyView:
+    def key(self, queue: Queue[Task, Report], key: str = "acme") -> KeyView:
         of_the_yard = key_view(self.raw, queue, key).empty
         address = KeyAddress("mill", queue.type.name, of_the_yard.address.hash)
         return KeyView(self.raw, replace(of_the_yard, address=address))
 
     async def reserve(
-        self, queue: Queue[Errand, Done], *job_ids: str, key: str = "acme", age: float = 0.0
+        self, queue: Queue[Task, Report], *job_ids: str, key: str = "acme", age: float = 0.0
     ) -> KeyView:
         """Places for jobs that never came to be."""
         made = self.key(queue, key)
@@ -133,21 +134,21 @@ class People:
         await made.change(lambda state: replace(state, queued=entries))
         return made
 
-    async def until_redelivered(self, queue: Queue[Errand, Done]) -> None:
+    async def until_redelivered(self, queue: Queue[Task, Report]) -> None:
         async def redelivered() -> bool:
             return bool(await self._count(queue, "num_redelivered"))
 
         await self.stage.until(redelivered, f"{queue.type.name} delivers once more")
 
-    async def until_all_are_out(self, queue: Queue[Errand, Done]) -> None:
-        """Whoever works has them: they run, or wait for their key."""
+    async def until_all_are_out(self, queue: Queue[Task, Report]) -> None:
+        """The workers have them: they run, or wait for their key."""
 
         async def are_out() -> bool:
             return not await self._count(queue, "num_pending")
 
         await self.stage.until(are_out, f"all of {queue.type.name} are delivered")
 
-    async def _count(self, queue: Queue[Errand, Done], what: str) -> int:
+    async def _count(self, queue: Queue[Task, Report], what: str) -> int:
         name = f"CONSUMER.INFO.{WORK}.mill-{queue.type.name}"
         return int((await api.request(self.raw.connection, name))[what])
 
@@ -170,7 +171,7 @@ class People:
 
 @asynccontextmanager
 async def people(stage: Stage) -> AsyncIterator[People]:
-    service = Service(MillJobs)
+    service = Service(MILL)
     async with service.connect(stage.url, workers=False), probe(stage.url) as raw:
         yield People(stage, service.jobs, raw)
 

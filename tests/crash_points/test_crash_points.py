@@ -23,8 +23,8 @@ from tests.crash_points.tripwire import Trap
 from tests.crash_points.unpassed import BY_CHANCE, NEVER
 from tests.crash_points.victim import SITES
 
-ABREAST: Final = 4
-WRITE: Final = "`python -m tests.crash_points --write` (half a minute) writes passed.json anew"
+PARALLEL_RUNS: Final = 4
+WRITE: Final = "`python -m tests.crash_points --write` (half a minute) writes passed.json again"
 
 
 def test_every_point_is_passed_or_excused() -> None:
@@ -70,7 +70,7 @@ def test_all_parts_together_are_all_deaths() -> None:
 @pytest.mark.timeout(300)
 def test_wherever_a_process_dies_everything_ends_well(tmp_path: Path) -> None:
     async def carried_out(planned: Iterable[Kill], folder: Path) -> dict[Kill, Result]:
-        return {kill: result async for kill, result in carry_out(planned, folder, ABREAST)}
+        return {kill: result async for kill, result in carry_out(planned, folder, PARALLEL_RUNS)}
 
     def passing(kill: Kill) -> list[str]:
         """Whether processes meet at a point is partly chance: all who may pass it try."""

@@ -9,7 +9,7 @@ from tests.crash_points.points import Site, names, sites_in
 from tests.crash_points.unpassed import BY_CHANCE, NEVER
 
 CODE = """
-class Desk:
+class Counter:
     async def close(self):
         try:
             await self.answer(await self.settle())
@@ -29,20 +29,20 @@ def put(fresh, path, text):
 
 
 def sites(tmp_path: Path, code: str = CODE) -> list[Site]:
-    path = tmp_path / "desk.py"
+    path = tmp_path / "counter.py"
     path.write_text(code)
-    return sites_in("shop.desk", path)
+    return sites_in("shop.counter", path)
 
 
 def test_each_await_and_each_effect_has_a_name(tmp_path: Path) -> None:
     assert names(sites(tmp_path)) == {
-        "shop.desk:Desk.close:self.answer",
-        "shop.desk:Desk.close:self.settle",
-        "shop.desk:Desk.close:self.answer#2",
-        "shop.desk:Desk.close:self.leave",
-        "shop.desk:Desk.read:each",
-        "shop.desk:put:fresh.replace",
-        "shop.desk:put:connection.publish_now",
+        "shop.counter:Counter.close:self.answer",
+        "shop.counter:Counter.close:self.settle",
+        "shop.counter:Counter.close:self.answer#2",
+        "shop.counter:Counter.close:self.leave",
+        "shop.counter:Counter.read:each",
+        "shop.counter:put:fresh.replace",
+        "shop.counter:put:connection.publish_now",
     }
 
 

@@ -16,7 +16,7 @@ from tests.crash_points.points import Side
 from tests.crash_points.runs import Result
 from tests.crash_points.tripwire import Trap
 
-ABREAST: Final = 2
+PARALLEL_RUNS: Final = 2
 SOURCE: Final = "trellis_jobs.jetstream.setup.work_source"
 # How often each request that changes something is made, in either scenario.
 CHANGES: Final = {
@@ -42,9 +42,9 @@ KILLS: Final = [
 
 
 @pytest.mark.timeout(300)
-def test_whoever_starts_next_finishes_a_move_or_repair_of_the_source(tmp_path: Path) -> None:
+def test_the_next_process_finishes_a_move_or_repair_of_the_source(tmp_path: Path) -> None:
     async def carried_out() -> dict[Kill, Result]:
-        return {kill: result async for kill, result in carry_out(KILLS, tmp_path, ABREAST)}
+        return {kill: result async for kill, result in carry_out(KILLS, tmp_path, PARALLEL_RUNS)}
 
     ended = asyncio.run(carried_out())
     assert [str(kill) for kill, result in ended.items() if not result.died] == []

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _LOG: Final = "trellis_jobs.jetstream.log.event_log:EventLog"
+_PUBLISHER: Final = "trellis_jobs.jetstream.log.event_publisher:EventPublisher"
 _READS: Final = "trellis_jobs.jetstream.log.reads:LogReads"
 _BUCKET: Final = "trellis_jobs.jetstream.keys.bucket:KeyBucket"
 _TURNS: Final = "trellis_jobs.jetstream.keys.write_coalescer:WriteCoalescer"
@@ -13,6 +14,7 @@ _ADMISSION: Final = "trellis_jobs.producer.admission:Admission"
 _PROVISION: Final = "trellis_jobs.jetstream.setup.provision"
 _RETENTION: Final = "jobs_admin.maintenance.retention.retention:Retention"
 _RECORDS: Final = "trellis_jobs.jetstream.control.records:ControlRecords"
+_WORKER_RECORDS: Final = "trellis_jobs.jetstream.control.worker_records:WorkerRecords"
 _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
 
 # A reason, and the points that it is given for.
@@ -30,8 +32,33 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "an outage of the server while an operation runs: nothing is written": (
         "jobs_admin.operations.runner:Runner._carry_out:run.release#2",
         f"{_RECORDS}._write_once:self._connection.wait_until_connected",
-        f"{_RECORDS}._write_once:self.read",
+        f"{_RECORDS}._write_once:asyncio.sleep",
+        f"{_RECORDS}._own_copy:self.read_after",
+        f"{_RECORDS}.write:self._own_copy",
         f"{_RECORDS}.write:asyncio.sleep",
+    ),
+    "replicas that lag behind, a conflict with an admin runtime, or a mistake of ours: the record "
+    "is written again with the next beat": (
+        f"{_RECORDS}.read_after:asyncio.sleep",
+        f"{_WORKER_RECORDS}.change:self.read_after",
+        "trellis_jobs.jetstream.work.lease_keeper:LeaseKeeper._keep_record:asyncio.sleep",
+    ),
+    "a list of the workers for an operator, which only reads": (
+        f"{_WORKER_RECORDS}.all:self.listing",
+        f"{_WORKER_RECORDS}.listing:self._records.listing",
+        f"{_WORKER_RECORDS}.listing:self._records.newest_of_all",
+        f"{_WORKER_RECORDS}.find:self._records.newest",
+        f"{_RECORDS}.newest_of_all:_read_each",
+    ),
+    "a takeover from a worker that sends heartbeats, which only reads (test_deaths.py)": (
+        "trellis_jobs.worker.lost_attempt:_verdict_text:context.records.find",
+    ),
+    "a server without the stream of the records, which this only reads": (
+        "jobs_admin.workers.registry:WorkerRegistry.run:asyncio.sleep",
+    ),
+    "a wait for a slot of the whole process: nothing is written before it is there "
+    "(tests/workers/test_shared_limit.py)": (
+        "trellis_jobs.worker.shared_capacity:SharedCapacity.acquire:self._until_granted",
     ),
     "replicas that lag behind, which one server has not": (
         f"{_READS}.latest:asyncio.sleep",
@@ -48,9 +75,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_PROVISION}:_resume_source:api.request#2",
     ),
     "servers that cannot guard, or cannot batch, or do it wrongly": (
-        f"{_LOG}._publish_or_find_copy:self._moved_past",
-        f"{_LOG}._is_wrong_refusal:self._moved_past",
-        f"{_LOG}._moved_past:self._reads.newest",
+        f"{_PUBLISHER}._publish_or_find_copy:self._moved_past",
+        f"{_PUBLISHER}._is_wrong_refusal:self._moved_past",
+        f"{_PUBLISHER}._moved_past:self._reads.newest",
     ),
     "a server without the stream, or a stream without a leader: there is nothing to write to": (
         f"{_READS}.newest:asyncio.sleep",
@@ -68,16 +95,12 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "more than eight handlers that end in one turn of the loop: no outcome is written yet": (
         "trellis_jobs.worker.attempt:AttemptRunner.run:self._throttle.wait",
     ),
-    "an end that is undone in the moment in which the worker hears of it": (
-        "trellis_jobs.worker.parking:Parking._end:self._capacity.acquire",
-        "trellis_jobs.worker.parking:Parking._end:self._run",
-    ),
     "a daemon that only answers: it looks for the file of another": (
         "jobs_admin.daemon:_assemble:_require_file",
         "jobs_admin.daemon:_require_file:asyncio.to_thread",
         "jobs_admin.daemon:_require_file:position",
     ),
-    "a file that others write while it is made anew, or that breaks in a way nobody knows": (
+    "a file that others write while it is rebuilt, or that breaks in an unknown way": (
         "jobs_admin.projection.rebuild:catch_up:ingest.apply",
         "jobs_admin.projection.rebuild:catch_up:ingest.complete",
         f"{_PROJECTOR}._run:self._close#4",
@@ -89,17 +112,17 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "a log that is full, or batches that are refused: nothing is stored meanwhile. What a death "
     "leaves, a reservation in a key or a lease, ends by itself": (
-        f"{_LOG}._confirm_batch:asyncio.sleep",
-        f"{_LOG}._confirm_batch:self._publish_with_retry",
-        f"{_LOG}._publish_until_stored:self._space.wait",
-        f"{_LOG}._publish_until_stored:self._find_stored_copy",
-        f"{_LOG}._find_stored_copy:asyncio.sleep",
-        f"{_LOG}._find_stored_copy:self._reads.own_copy",
+        f"{_PUBLISHER}.publish_batch:asyncio.sleep",
+        f"{_PUBLISHER}.publish_batch:self.publish_with_retry",
+        f"{_PUBLISHER}._publish_until_stored:self._space.wait",
+        f"{_PUBLISHER}._publish_until_stored:self._find_stored_copy",
+        f"{_PUBLISHER}._find_stored_copy:asyncio.sleep",
+        f"{_PUBLISHER}._find_stored_copy:self._reads.own_copy",
         f"{_READS}.own_copy:self.newest",
-        "trellis_jobs.jetstream.log.full_stream:SpaceWatch.wait:asyncio.sleep",
+        "trellis_jobs.jetstream.log.space_watch:SpaceWatch.wait:asyncio.sleep",
     ),
     "a log that is full while a keyed job is retried: key repair removes the place it has taken": (
-        "jobs_admin.actions.job_actions:Actions.carry_out:self._leave_key#2",
+        "jobs_admin.actions.job_actions:Actions._append:self._keys.withdraw",
     ),
     "an unused reader is deleted: the next sweep finds it again": (
         "jobs_admin.maintenance.abandoned_readers:AbandonedReaders.sweep:delete_reader",
@@ -165,14 +188,15 @@ BY_CHANCE: Final = frozenset(
         "jobs_admin.projection.rebuild:_held:database.execute",
         "jobs_admin.projection.rebuild:_held:position_of",
         "jobs_admin.projection.store:Projection.do:asyncio.wait",
-        "jobs_admin.actions.job_actions:Actions.carry_out:follower.after",
         "jobs_admin.maintenance.pace:Pace.each:self.sleep",
         "jobs_admin.maintenance.reconciliation:Reconciliation.sweep:self._check_all",
         "jobs_admin.maintenance.reconciliation:Reconciliation._check_all:self._check_next",
         "jobs_admin.maintenance.reconciliation:Reconciliation.sweep:self._missing#2",
-        "jobs_admin.actions.guarded_append:GuardedAppender.append:follower.after",
+        "jobs_admin.actions.guarded_append:GuardedAppender.append.read:follower.after",
         "jobs_admin.actions.job_follower:JobFollower.after:self._whole",
         "jobs_admin.actions.job_follower:JobFollower.after:self._stretch",
+        f"{_LOG}.append.append_if_legal:self.try_append",
+        "trellis_jobs.jetstream.log.decide_again:append_planned:decide_again",
         f"{_BUCKET}._get:asyncio.sleep",
         f"{_BUCKET}._apply_moves:asyncio.sleep",
         f"{_BUCKET}.read_cached:self.read",
@@ -183,6 +207,7 @@ BY_CHANCE: Final = frozenset(
         "trellis_jobs.worker.claim:Claimer.claim:own.adopt_redelivery",
         "trellis_jobs.worker.running_job:RunningJob._check_end_once:self._check_end",
         "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",
-        "trellis_jobs.worker.capacity:Capacity.acquire:granted",
+        "trellis_jobs.worker.capacity:Capacity.acquire:self._until_granted",
+        "trellis_jobs.worker.capacity:Capacity._until_granted:granted",
     }
 )

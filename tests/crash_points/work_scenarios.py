@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from tests.admin.upkeep_lab import purge
 from tests.crash_points import parts
-from tests.crash_points.mill import MillJobs, mill
+from tests.crash_points.mill import MILL, mill
 from tests.crash_points.points import Side
 from tests.crash_points.stage import People, Stage, people
 from tests.crash_points.tripwire import Trap
 from tests.keys.keyed_lab import EVENT_ANSWERED, KEY_WRITE_ANSWERED, Held, look_at
-from tests.keys.work_lab import Done, Errand
+from tests.support.example_service import Report, Task
 from tests.support.fault_proxy import Then, fault_proxy
 from trellis_jobs import JobRef
 from trellis_jobs.contract.topology import KEYS, LOG, WORK, Topology, queue_consumer
+from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.control.worker_records import WorkerRecords
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 from trellis_jobs.jetstream.work.messages import WorkMessages
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.values import replace
+from trellis_jobs.model.worker_record import Refusal, WorkerRecord, declare_dead, direct
+from trellis_jobs.model.worker_states import WorkerState
 
-QUEUE: Final = queue_consumer("mill", MillJobs.plain)
+QUEUE: Final = queue_consumer("mill", MILL.contract.queues["plain"])
 BEFORE_STARTED: Final = Trap(
     "trellis_jobs.worker.claim:Claimer._start:self._slot_acquirer.acquire", Side.AFTER
 )
@@ -60,7 +65,7 @@ async def pressing_in(stage: Stage) -> None:
 
 
 async def replacing(stage: Stage) -> None:
-    """Whoever is to make way moves just then: the first is cancelled, the second starts."""
+    """The job to be replaced changes just then: the first is cancelled, the second starts."""
     async with fault_proxy(stage.url) as way, people(stage) as p:
         first, second = [await p.create(p.jobs.newest) for _ in range(2)]
         at_first = Held(way, KEY_WRITE_ANSWERED, look_at(first))
@@ -131,7 +136,7 @@ async def working(stage: Stage) -> None:
             await p.create(jobs.limited),
             await p.create(jobs.vast),
         ]
-        purged = await jobs.plain.create(Errand())
+        purged = await jobs.plain.create(Task())
         await stage.until(partial(is_at_work, p, purged), "its work message is there")
         await purge(p.raw, LOG, subjects.history(purged.address))
         await p.raw.connection.publish(subjects.work(purged.address), b"rubbish")
@@ -144,7 +149,7 @@ async def working(stage: Stage) -> None:
 
 
 async def interrupting(stage: Stage) -> None:
-    """Somebody cancels, deadlines pass, and the worker is paused, and then stopped."""
+    """Jobs are cancelled, deadlines pass, and the worker is paused and then stopped."""
     async with people(stage) as p:
         jobs = p.jobs
         late = await p.create(jobs.plain, deadline=0.01)
@@ -194,7 +199,7 @@ async def taking_over(stage: Stage) -> None:
         ]
         await following[-1].cancel()
         await stage.begin(parts.work)
-        # Who gave the last of them back before it died left nobody to end it: others do, later.
+        # A victim that handed the last of them back and died did not end it: others do, later.
         await p.until_over(*refs[:-1], contested, *following)
         await stage.end()
 
@@ -268,6 +273,36 @@ async def losing_the_keys(stage: Stage) -> None:
         await stage.end()
 
 
+async def being_directed(stage: Stage) -> None:
+    """An operator pauses and resumes the worker, and an admin runtime declares it dead."""
+    async with people(stage) as p:
+        records = WorkerRecords(p.raw.connection, supports_ttl=True)
+        await stage.begin(parts.be_directed)
+        running = await p.create(p.jobs.plain, "wait")
+        await p.until_started(running)
+        for state in (WorkerState.QUIET, WorkerState.RUNNING):
+            await write(records, partial(direct, state=state, at=utc_now(), by=None, reason=None))
+            await stage.until(partial(reports, records, state), f"the worker is {state}")
+        await write(
+            records, lambda r: declare_dead(r, by="an admin runtime", at=utc_now(), lost={})
+        )
+        await stage.until(lambda: says(stage, "was declared dead"), "the worker notices")
+        await running.cancel()
+        await p.until_over(running, await p.create(p.jobs.plain))
+        await stage.end()
+
+
+async def write(
+    records: WorkerRecords, move: Callable[[WorkerRecord], WorkerRecord | Refusal | None]
+) -> None:
+    for stored in await records.all("mill"):
+        await records.change(stored, move)
+
+
+async def reports(records: WorkerRecords, state: WorkerState) -> bool:
+    return any(stored.record.state is state for stored in await records.all("mill"))
+
+
 async def draining(stage: Stage) -> None:
     async with people(stage) as p:
         await p.create(p.jobs.plain)
@@ -293,11 +328,11 @@ def says(stage: Stage, words: str, times: int = 1) -> bool:
     return stage.victim is not None and stage.victim.output.count(words) >= times
 
 
-async def is_at_work(p: People, ref: JobRef[Done]) -> bool:
+async def is_at_work(p: People, ref: JobRef[Report]) -> bool:
     return await WorkMessages(p.raw.connection).exists(ref.address)
 
 
-async def put_another_message(p: People, running: JobRef[Done]) -> None:
+async def put_another_message(p: People, running: JobRef[Report]) -> None:
     """For a job that has one already, which is lost."""
     await purge(p.raw, WORK, subjects.work(running.address))
     first = (await p.raw.events.history(running.address))[0]

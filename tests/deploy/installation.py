@@ -81,8 +81,8 @@ class Installation:
     def run(self, name: str) -> str:
         """What a container's command prints, until it ends well."""
         with self.running(name) as command:
-            assert command.process.wait(60) == 0, command.said
-            return command.said
+            assert command.process.wait(60) == 0, command.printed
+            return command.printed
 
     async def until_healthy(self) -> None:
         """As the health checks of the containers see it."""

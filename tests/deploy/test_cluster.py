@@ -66,10 +66,10 @@ async def test_jobs_are_done_and_go_on_when_a_node_is_killed(there: Installation
         worker = stack.enter_context(there.running("worker"))
         for replica in ("admin-1", "admin-2"):
             admin = stack.enter_context(there.running(replica))
-            await admin.until_says("admin runtime started")
+            await admin.until_prints("admin runtime started")
         service = stack.enter_context(there.running("service", SYNC_EVERY="1"))
-        await worker.until_says("completed on try")
-        await service.until_says("sync initech: Accepted")
+        await worker.until_prints("completed on try")
+        await service.until_prints("sync initech: Accepted")
         assert "tenants" in there.run("operator")
 
         async with (
@@ -79,9 +79,10 @@ async def test_jobs_are_done_and_go_on_when_a_node_is_killed(there: Installation
             await work_is_done_and_steered(jobs, ann)
             there.nodes[leads["JOBS"]].kill()
             await work_is_done_and_steered(jobs, ann)
-            before = service.said.count("Accepted")
+            before = service.printed.count("Accepted")
             await until(
-                lambda: service.said.count("Accepted") > before, "the service goes on creating jobs"
+                lambda: service.printed.count("Accepted") > before,
+                "the service goes on creating jobs",
             )
         assert [each.process.poll() for each in (worker, service)] == [None, None]
 
@@ -103,9 +104,9 @@ async def work_is_done_and_steered(jobs: TenantJobs, ann: AdminClient) -> None:
 
 async def cancelled_one(jobs: TenantJobs, ann: AdminClient) -> JobRef[int] | None:
     """Or none, if it was done first: that takes it a second."""
-    ref = await jobs.sync.create(Sync(tenant="hooli", because="nobody knows"))
+    ref = await jobs.sync.create(Sync(tenant="hooli", because="unknown"))
     try:
-        await ann.cancel(ref.address, reason="nobody knows why")
+        await ann.cancel(ref.address, reason="for a reason")
     except Invalid:
         return None
     return ref

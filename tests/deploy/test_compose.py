@@ -88,7 +88,7 @@ def test_only_the_page_makes_secrets(prepared: Path) -> None:
     assert mounted <= made
 
 
-def test_nobody_has_more_secrets_than_its_own() -> None:
+def test_each_container_has_only_its_own_secrets() -> None:
     seeds = {
         name: {Path(path).stem for path in container.files.values() if path.endswith(".nk")}
         for name, container in ALL.items()
@@ -109,14 +109,14 @@ def test_nothing_secret_is_written_into_the_file() -> None:
 
 
 @long_lived
-def test_whoever_stays_is_started_again_and_has_limits(container: Container) -> None:
+def test_a_long_running_container_is_started_again_and_has_limits(container: Container) -> None:
     assert container.settings["restart"] == "unless-stopped"
     limits = container.settings["deploy"]["resources"]["limits"]
     assert set(limits) == {"cpus", "memory"}
 
 
 @long_lived
-def test_whoever_stays_has_its_health_checked(container: Container) -> None:
+def test_a_long_running_container_has_a_health_check(container: Container) -> None:
     """But the one that only creates jobs, which ends if something is wrong."""
     check: dict[str, Any] = container.settings["healthcheck"]
     if container.name == "service":

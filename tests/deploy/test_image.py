@@ -1,4 +1,4 @@
-"""The Dockerfile without Docker: what it copies is there, and who runs is nobody special."""
+"""The Dockerfile without Docker: what it copies is there, and it runs as an ordinary user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_everything_the_package_is_made_of_is_copied() -> None:
     assert {*wheel, project["readme"], *project["license-files"]} <= set(copied())
 
 
-def test_nobody_special_runs_it() -> None:
+def test_it_runs_as_an_ordinary_user() -> None:
     *_, last = instructions("USER")
     assert last == "trellis"
     assert re.search(r"useradd --uid \"\$USER_ID\" .*trellis", TEXT)

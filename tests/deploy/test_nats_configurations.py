@@ -93,12 +93,12 @@ async def test_a_single_server_lets_in_by_key_and_tls_only(prepared: Path, tmp_p
             await Connection.open(server.url, name="test", retry_connect=False)
 
 
-async def test_another_user_is_let_in_after_a_reload_and_nobody_is_sent_away(
+async def test_another_user_is_let_in_after_a_reload_and_no_client_is_disconnected(
     prepared: Path, tmp_path: Path
 ) -> None:
     """What the page says of `--signal reload`; ann is known by another key at first."""
     everybody = (prepared / "accounts.conf").read_text()
-    own, another = (ensure_seed(prepared / "tls" / f"{user}.nk") for user in ("ann", "nobody"))
+    own, another = (ensure_seed(prepared / "tls" / f"{user}.nk") for user in ("ann", "unknown"))
     store = tmp_path / "store"
     with single(prepared, store, everybody.replace(own, another)) as server:
         ann = access(server, prepared, "ann")

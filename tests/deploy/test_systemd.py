@@ -79,7 +79,7 @@ def test_a_worker_is_killed_only_after_its_grace() -> None:
 
 
 @every_unit
-def test_it_runs_as_nobody_special_and_writes_only_its_own(unit: Path) -> None:
+def test_it_runs_as_an_ordinary_user_and_writes_only_its_own(unit: Path) -> None:
     given = settings(unit)
     assert "DynamicUser" in given or the(unit, "User") != "root"
     assert the(unit, "ProtectSystem") == "strict"

@@ -51,8 +51,8 @@ async def test_jobs_of_both_versions_are_done_while_both_run(
         worker_of("v1", server.url, tmp_path) as first,
         worker_of("v2", server.url, tmp_path) as second,
     ):
-        await first.until_says("worker started")
-        await second.until_says("worker started")
+        await first.until_prints("worker started")
+        await second.until_prints("worker started")
         async with old.connect(server.url, workers=False), new.connect(server.url, workers=False):
             older: list[JobRef[str]] = []
             newer: list[JobRef[str]] = []
@@ -73,7 +73,7 @@ async def test_an_old_worker_alone_puts_a_newer_job_back_without_a_try_until_a_n
 ) -> None:
     new = afterwards()
     with worker_of("v1", server.url, tmp_path) as first:
-        await first.until_says("worker started")
+        await first.until_prints("worker started")
         async with (
             new.connect(server.url, workers=False),
             daemon_at(server.url, tmp_path / "jobs.sqlite"),
@@ -90,7 +90,7 @@ async def test_an_old_worker_alone_puts_a_newer_job_back_without_a_try_until_a_n
                     0,
                     2,
                 )
-            assert first.said.count(PUT_BACK) == len(refs), "said once for each queue"
+            assert first.printed.count(PUT_BACK) == len(refs), "said once for each queue"
             told = await admin.explain(refs[0].id)
             assert told.because is Because.NEWER_VERSION
             assert told.details == {"payloadVersion": 2, "knownVersion": 1}

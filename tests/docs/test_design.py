@@ -54,3 +54,16 @@ def test_every_file_that_the_map_names_exists() -> None:
     named = set(_PATH.findall(page))
     assert len(named) > 50
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_every_folder_of_the_code_has_a_row_in_the_map() -> None:
+    page = (ROOT / "docs/explain/life-of-a-job.md").read_text(encoding="utf-8")
+    parents = ("trellis_jobs", "trellis_jobs/jetstream", "jobs_admin")
+    folders = [
+        init.parent.relative_to(ROOT).as_posix()
+        for parent in parents
+        for init in sorted((ROOT / parent).glob("*/__init__.py"))
+    ]
+    assert len(folders) > 20
+    missing = [each for each in folders if f"| `{each}` |" not in page and each not in parents]
+    assert missing == []

@@ -14,7 +14,7 @@ PAGE = blocks("docs/quickstart.md")
 
 
 @pytest.mark.timeout(180)
-async def test_whoever_follows_the_page_sees_what_it_shows(tmp_path: Path) -> None:
+async def test_a_reader_who_follows_the_page_sees_what_it_shows(tmp_path: Path) -> None:
     with Walk.through(tmp_path) as walk:
         for block in PAGE[1:]:
             await walk.follow(block)

@@ -1,4 +1,4 @@
-"""A page as somebody follows it: its files are saved, its commands typed, its output compared."""
+"""A page as a reader follows it: its files are saved, its commands typed, its output compared."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Walk:
         self.ids |= dict(zip(_ULID.findall(printed), _ULID.findall(said), strict=True))
 
     async def _start_dev(self, typed: str, printed: str) -> None:
-        """On any port, because the usual one may be somebody else's here."""
+        """On any port, because the usual one may be taken here."""
         spoken = self.folder / "dev"
         spoken.mkdir()
         arguments = (*typed.split()[1:], "--port", "0")
         dev = self._open.enter_context(running(spoken, *arguments, cwd=self.folder))
-        await dev.until_says("runs jobs of")
-        assert shape("\n".join(dev.said.splitlines()[:2])) == shape(printed)
+        await dev.until_prints("runs jobs of")
+        assert shape("\n".join(dev.printed.splitlines()[:2])) == shape(printed)
         self.dev = dev
 
     def _run(self, typed: str) -> str:
@@ -91,11 +91,11 @@ class Walk:
     def _variables(self) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         python_path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        url = {"NATS_URL": self.dev.said.split()[2]} if self.dev else {}
+        url = {"NATS_URL": self.dev.printed.split()[2]} if self.dev else {}
         return {"PATH": path, "PYTHONPATH": python_path, "USER": "ada", "LOGNAME": "ada", **url}
 
     def _starts(self) -> int:
-        return self.dev.said.count("runs jobs of") if self.dev else 0
+        return self.dev.printed.count("runs jobs of") if self.dev else 0
 
     def _told(self, said: str) -> str:
         return f"it prints what the page shows; it printed:\n{said}"

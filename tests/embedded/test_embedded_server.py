@@ -184,7 +184,7 @@ def until_false(fact: Callable[[], bool]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """A zombie does not run: it only waits for somebody to collect its exit code."""
+    """A zombie does not run: it only waits for its parent to collect its exit code."""
     try:
         os.kill(pid, 0)
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()

@@ -57,10 +57,10 @@ async def test_an_example_is_an_app_for_dev(example: str, tmp_path: Path) -> Non
     env = {"REPORTS_DIR": str(tmp_path / "reports")}
     app = ("--app", f"examples.{example}.app:service")
     with running(tmp_path, "dev", "--port", "0", *app, env=env) as dev:
-        await dev.until_says("runs jobs of")
-        printed = run(example, NATS_URL=dev.said.split()[2], **env)
+        await dev.until_prints("runs jobs of")
+        printed = run(example, NATS_URL=dev.printed.split()[2], **env)
         assert_alike(printed, promised(example))
-        await dev.until_says("completed")
+        await dev.until_prints("completed")
 
 
 def test_every_example_is_tested() -> None:

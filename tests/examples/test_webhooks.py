@@ -42,7 +42,7 @@ def test_what_the_receiver_answers_decides() -> None:
     assert patient.value.after == timedelta(seconds=5)
 
 
-def test_nobody_waits_for_ever() -> None:
+def test_no_delivery_waits_for_ever() -> None:
     with pytest.raises(Retry) as patient:
         raise_for_status(Answer(429, retry_after="99999999"), NOON)
     assert patient.value.after == timedelta(seconds=LONGEST_WAIT)

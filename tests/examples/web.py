@@ -20,7 +20,7 @@ from tests.docs.blocks import ROOT
 
 @dataclass(frozen=True)
 class Web:
-    """A server at a port of its own; `post` and `get` return the status and the JSON body."""
+    """A server on a free port; `post` and `get` return the status and the JSON body."""
 
     port: int
 

@@ -1,4 +1,4 @@
-"""Messages that somebody has spoilt: valid ones changed here and there, pieces of them, and noise.
+"""Corrupted messages: valid ones changed here and there, pieces of them, and noise.
 
 Everything comes from one seeded source of chance, so an input that breaks something can be made
 again from the seed.
@@ -16,7 +16,7 @@ from typing import Any, Final
 _DEEP: Final = (3, 60, 240, 260, 500, 1_010, 1_100)
 _DEEP_MARK: Final = re.compile(rb'"@deep (\d+) (.)"')
 _LONG: Final = (129, 600, 5_000)
-_MOST_CHANGES: Final = 3
+_MAX_CHANGES: Final = 3
 
 ODD_TEXTS: Final = (
     "", " ", "a.b", "*", ">", "workers", "\x00", "x\r\nPUB y 0\r\n", "ß", "٣", "²", "\U0001f600",
@@ -36,7 +36,7 @@ class Mutator:
         self._chance = Random(seed)  # noqa: S311 - the same every time
 
     def message(self, seeds: Sequence[bytes]) -> bytes:
-        """One of the messages, spoilt, or noise."""
+        """One of the messages, corrupt, or noise."""
         (make,) = self._chance.choices(
             (self._changed, self._scratched, self._spliced, self._invented, self._noise),
             (12, 2, 2, 2, 1),
@@ -51,14 +51,14 @@ class Mutator:
     def text(self, seeds: Sequence[str]) -> str:
         """For what is no JSON: subjects, headers, what people type."""
         text = self._chance.choice(seeds)
-        for _ in range(self._chance.randint(1, _MOST_CHANGES)):
+        for _ in range(self._chance.randint(1, _MAX_CHANGES)):
             text = self._chance.choice((self._retoken, self._retype, self._cut))(text)
         return text
 
     def _changed(self, seeds: Sequence[bytes]) -> bytes:
         """Still JSON, with other values, names or shapes in some places."""
         body = json.loads(self._chance.choice(seeds))
-        for _ in range(self._chance.randint(1, _MOST_CHANGES)):
+        for _ in range(self._chance.randint(1, _MAX_CHANGES)):
             body = self._change(body, seeds)
         return written(body)
 

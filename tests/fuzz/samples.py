@@ -1,4 +1,4 @@
-"""Valid messages of every kind, to be spoilt: golden ones, and what our own writers make."""
+"""Valid messages of every kind, to be corrupt: golden ones, and what our own writers make."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.try_limits import TryLimits
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events, headers, jobs, keys, presence
 from trellis_jobs.wire.fields import dumps
@@ -53,6 +54,7 @@ FULL: Final = (
         version=2,
         secrets=("/to/*/card", "/doc"),
         deadline=after(600),
+        try_limits=TryLimits(after(5) - NOON, after(9) - NOON),
         concurrency=_HELD,
         queue_policy=QueuePolicy(
             outcome="replaced",
@@ -61,7 +63,7 @@ FULL: Final = (
             replaced_job_id="01B",
         ),
     ),
-    started(concurrency=_HELD, waited_for_key=after(5) - NOON),
+    started(concurrency=_HELD, waited_for_key=after(5) - NOON, app_version="1.4.2"),
     retried(by="ann", request="01REQ", reason="upstream is back", version=3),
 )
 

@@ -17,11 +17,12 @@ import pytest
 from jobs_admin.api.contract import RPCS
 from tests.admin.admin_lab import AdminLab, admin_lab
 from tests.fuzz import samples
-from tests.fuzz.doors import REQUESTS
+from tests.fuzz.decoders import REQUESTS
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.quantity import ASKED, LIVE, SEED
 from tests.given import KEY, REPORT
-from tests.support.lab import Probe, Task, probe, worker
+from tests.support.example_service import Task
+from tests.support.lab import Probe, probe, worker
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.model.events import EventKind
@@ -49,7 +50,7 @@ class Vandal:
         await self._probe.connection.publish(subject, data, headers=headers)
 
     def _own(self, seeds: tuple[bytes, ...]) -> tuple[str, bytes]:
-        """A message about a job of the lab that nobody created."""
+        """A message about a job of the lab that was never created."""
         self._jobs += 1
         name = f"J{self._jobs % 40}"
         data = self._chance.choice(seeds)

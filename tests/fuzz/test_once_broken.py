@@ -1,4 +1,4 @@
-"""Inputs that once broke something, each by the door through which it came."""
+"""Inputs that once broke something, each by the decoder that read it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 import typer
 
 from jobs_admin.cli.dev.app_output import AppLine, parse_line
-from jobs_admin.cli.durations import moment_ahead
-from jobs_admin.explain.to_json import log_json
+from jobs_admin.cli.time_options import moment_ahead
+from jobs_admin.explain.views import log_entries
 from jobs_admin.projection.batch import project, read
 from jobs_admin.projection.rows import to_row
 from tests.fuzz import samples
-from tests.fuzz.spoilt_logs import FIRST_STORED_NS
+from tests.fuzz.corrupt_logs import FIRST_STORED_NS
 from tests.given import NOON, REPORT, after, created, retry_scheduled, started
 from tests.given import log as entries_of
 from trellis_jobs.contract.consumer_metadata import CONTRACT, newer_contract, read_contract
@@ -64,7 +64,7 @@ for _ in range(300):
     ],
     ids=["two to the 63 upgrades", "no schema", "deep", "doubling"],
 )
-def test_a_manifest_that_nobody_could_follow_is_refused(
+def test_a_manifest_that_no_worker_could_follow_is_refused(
     document: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(DeclarationError, match=told):
@@ -95,7 +95,7 @@ def test_a_row_that_holds_no_job_says_so(change: dict[str, Any]) -> None:
         "$JS.ACK.hub.ACCOUNT.JOBS_WORK.lab-work.1.41.7.3",
     ],
 )
-def test_a_reply_subject_that_somebody_made_up_is_none_of_a_delivery(reply: str) -> None:
+def test_a_forged_reply_subject_is_not_that_of_a_delivery(reply: str) -> None:
     assert read_reply(reply) is None
 
 
@@ -152,7 +152,8 @@ def test_however_deep_an_event_is_nested_it_is_taken_in_and_told(name: str, dept
     changes = project(read([message]), {})
     assert len(changes.jobs) + len(changes.aside) == 1
     assert all(to_row(row) for row in changes.jobs.values())
-    orjson.dumps({"entries": log_json([message])})
+    [entry] = log_entries([message])
+    orjson.dumps({"entries": [orjson.Fragment(entry.encode())]})
 
 
 def test_a_try_that_is_due_at_the_end_of_time_has_a_place_in_the_story() -> None:

@@ -1,4 +1,4 @@
-"""A help desk service whose queues have keys of every policy, and access to each key's state."""
+"""The example service with keyed queues of every policy, and access to the state of each key."""
 
 from __future__ import annotations
 
@@ -7,28 +7,23 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, Final, Unpack
 
 from tests import given
+from tests.support.example_service import Report, Task, TaskJobs, TaskWorker, example_jobs
 from tests.support.facts import until
 from tests.support.fault_proxy import FaultProxy, Then
 from tests.support.lab import Probe, probe
 from trellis_jobs import (
-    ActiveJob,
     JobRef,
-    Jobs,
     KeyConcurrency,
     QueueDepth,
-    Retry,
     Service,
     Workers,
-    job,
 )
-from trellis_jobs.contract.declaration import JobType
+from trellis_jobs.contract.declaration import JobOptions, JobType
 from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import events as e
@@ -40,113 +35,38 @@ from trellis_jobs.model.keys.template import JobKey
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import keys as wire
 
+SERVICE: Final = "helpdesk"
 KEY_WRITE_ANSWERED = rb'"stream":"KV_JOBS_KEYS"'
 EVENT_ANSWERED = rb'"stream":"JOBS"'
 
 
-class Sync(BaseModel):
-    """`origin` is the key. `do` is what the handler does: `wait`, `fail`, `linger`."""
-
-    origin: str | None = "acme"
-    do: str = "answer"
-    text: str = ""
-
-
-class DeskJobs(Jobs, service="desk"):
-    """`strict` lets nothing wait, `patient` one job of a key, `roomy` three; leases are short."""
-
-    strict = job(Sync, int, concurrency=10, ack_wait=1, key=KeyConcurrency(["tickets", "/origin"]))
-    patient = job(
-        Sync,
-        int,
-        concurrency=10,
-        ack_wait=1,
-        key=KeyConcurrency(["tickets", "/origin"]),
-        queue=QueueDepth(max_queued_per_key=1),
-    )
-    blocking = job(
-        Sync,
-        int,
-        ack_wait=1,
-        key=KeyConcurrency(["tickets", "/origin"], stale_policy="block"),
-        queue=QueueDepth(max_queued_per_key=1),
-    )
-    coalesce = job(
-        Sync,
-        int,
-        concurrency=10,
-        ack_wait=1,
-        key=KeyConcurrency(["tickets", "/origin"]),
-        queue=QueueDepth(max_queued_per_key=3, when_full="coalesce"),
-    )
-    newest = job(
-        Sync,
-        int,
-        ack_wait=1,
-        key=KeyConcurrency(["tickets", "/origin"]),
-        queue=QueueDepth(max_queued_per_key=0, when_full="replace-oldest"),
-    )
-    replace = job(
-        Sync,
-        int,
-        ack_wait=1,
-        key=KeyConcurrency(["tickets", "/origin"]),
-        queue=QueueDepth(max_queued_per_key=1, when_full="replace-oldest"),
-    )
-    roomy = job(
-        Sync,
-        int,
-        ack_wait=1,
-        key=KeyConcurrency(["tickets", "/origin"]),
-        queue=QueueDepth(max_queued_per_key=3),
-    )
-    brief = job(Sync, int, ack_wait=0.2, key=KeyConcurrency(["tickets", "/origin"]))
-    plain = job(Sync, int, concurrency=10, ack_wait=1)
+def _keyed(
+    max_queued: int = 0, when_full: str = "reject", **options: Unpack[JobOptions]
+) -> JobOptions:
+    """Leases are short, and `max_queued` jobs of a key may wait."""
+    depth = QueueDepth(max_queued_per_key=max_queued, when_full=when_full)
+    return {"ack_wait": 1, "key": KeyConcurrency(["tickets", "/key"]), "queue": depth, **options}
 
 
-@dataclass
-class Bench:
-    """One worker of the service: its running jobs, and the event that waiting handlers wait for."""
-
-    service: Service[DeskJobs]
-    runs: list[str] = field(default_factory=list)
-    running: dict[str, ActiveJob[Sync]] = field(default_factory=dict)
-    lingering: list[str] = field(default_factory=list)
-    go: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def jobs(self) -> DeskJobs:
-        return self.service.jobs
-
-    async def until_running(self, ref: JobRef[Any]) -> ActiveJob[Sync]:
-        return await until(lambda: self.running.get(ref.id), f"{ref} runs")
-
-    async def handle(self, active: ActiveJob[Sync]) -> int:
-        self.runs.append(active.id)
-        self.running[active.id] = active
-        try:
-            if active.payload.do == "wait":
-                await self.go.wait()
-            elif active.payload.do == "fail":
-                raise Retry("not yet", after=60)
-            elif active.payload.do == "linger":
-                await self._linger(active)
-        finally:
-            del self.running[active.id]
-        return active.tries
-
-    async def _linger(self, active: ActiveJob[Sync]) -> None:
-        """A handler that takes long to clean up after its cancellation."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.lingering.append(active.id)
-            await self.go.wait()
+HELPDESK: Final = example_jobs(
+    SERVICE,
+    Task,
+    Report,
+    strict=_keyed(concurrency=10),
+    patient=_keyed(1, concurrency=10),
+    blocking=_keyed(1, key=KeyConcurrency(["tickets", "/key"], stale_policy="block")),
+    coalesce=_keyed(3, "coalesce", concurrency=10),
+    newest=_keyed(0, "replace-oldest"),
+    replace=_keyed(1, "replace-oldest"),
+    roomy=_keyed(3),
+    brief=_keyed(ack_wait=0.2),
+    plain={"concurrency": 10, "ack_wait": 1},
+)
 
 
 @asynccontextmanager
-async def worker(url: str, queue: str) -> AsyncIterator[Bench]:
-    made = Bench(Service(DeskJobs, grace=5.0))
+async def worker(url: str, queue: str) -> AsyncIterator[TaskWorker]:
+    made = TaskWorker(Service(HELPDESK, grace=5.0))
     getattr(made.jobs, queue).handle(made.handle)
     async with made.service.connect(url, workers=Workers(queues=[queue])):
         try:
@@ -156,8 +76,8 @@ async def worker(url: str, queue: str) -> AsyncIterator[Bench]:
 
 
 @asynccontextmanager
-async def producer(url: str) -> AsyncIterator[DeskJobs]:
-    service = Service(DeskJobs)
+async def producer(url: str) -> AsyncIterator[TaskJobs]:
+    service = Service(HELPDESK)
     async with service.connect(url, workers=False):
         yield service.jobs
 
@@ -167,13 +87,17 @@ class Key:
     """One key of one queue, read and written past everything that guards it."""
 
     raw: Probe
-    queue: JobType[Any, Any]
-    origin: str = "acme"
+    name: str
+    value: str = "acme"
+
+    @property
+    def queue(self) -> JobType[Any, Any]:
+        return HELPDESK.contract.queues[self.name]
 
     @property
     def job_key(self) -> JobKey:
         assert self.queue.key_policy is not None
-        return self.queue.key_policy.template.resolve({"origin": self.origin})
+        return self.queue.key_policy.template.resolve({"key": self.value})
 
     @property
     def subject(self) -> str:
@@ -181,7 +105,7 @@ class Key:
 
     @property
     def address(self) -> KeyAddress:
-        return KeyAddress("desk", self.queue.name, self.job_key.hash)
+        return KeyAddress(SERVICE, self.queue.name, self.job_key.hash)
 
     @property
     def empty(self) -> KeyState:
@@ -195,10 +119,10 @@ class Key:
         )
 
     def job(self, job_id: str) -> JobAddress:
-        return JobAddress("desk", self.queue.name, job_id)
+        return JobAddress(SERVICE, self.queue.name, job_id)
 
     async def stored(self) -> bytes:
-        """Returns None if the key was never written."""
+        """Returns nothing if the key was never written."""
         answer = await self.raw.connection.request(f"$JS.API.DIRECT.GET.{KEYS}.{self.subject}")
         return b"" if (answer.headers or {}).get("Status") == "404" else answer.data
 
@@ -266,7 +190,7 @@ async def events_in_log(raw: Probe) -> int:
 
 
 @asynccontextmanager
-async def desk(url: str) -> AsyncIterator[tuple[DeskJobs, Probe]]:
+async def helpdesk(url: str) -> AsyncIterator[tuple[TaskJobs, Probe]]:
     async with producer(url) as jobs, probe(url) as raw:
         yield jobs, raw
 

@@ -9,15 +9,14 @@ import pytest
 
 from tests import given
 from tests.keys.keyed_lab import (
-    DeskJobs,
     Key,
-    Sync,
-    desk,
     events_in_log,
+    helpdesk,
     reserved,
     worker,
     writes_to_keys,
 )
+from tests.support.example_service import Report, Task
 from tests.support.lab import Probe, probe
 from trellis_jobs import (
     Accepted,
@@ -39,18 +38,18 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.values import replace
 
 
-async def stored(raw: Probe, ref: JobRef[int], kind: EventKind) -> Message:
+async def stored(raw: Probe, ref: JobRef[Report], kind: EventKind) -> Message:
     subject = subjects.lifecycle(ref.address, kind)
     return await raw.connection.request(f"$JS.API.DIRECT.GET.JOBS.{subject}")
 
 
-async def body(raw: Probe, ref: JobRef[int], kind: EventKind) -> dict[str, object]:
+async def body(raw: Probe, ref: JobRef[Report], kind: EventKind) -> dict[str, object]:
     """An event as it is on the wire."""
     found: dict[str, object] = json.loads((await stored(raw, ref, kind)).data)
     return found
 
 
-async def batch(raw: Probe, ref: JobRef[int], kind: EventKind) -> str | None:
+async def batch(raw: Probe, ref: JobRef[Report], kind: EventKind) -> str | None:
     """The atomic batch in which the server took an event in."""
     return ((await stored(raw, ref, kind)).headers or {}).get("Nats-Batch-Id")
 
@@ -58,25 +57,25 @@ async def batch(raw: Probe, ref: JobRef[int], kind: EventKind) -> str | None:
 async def test_a_payload_without_its_key_is_refused_by_the_pointer_and_leaves_no_trace(
     server: EmbeddedServer,
 ) -> None:
-    nobody = Sync(origin=None)
-    async with desk(server.url) as (jobs, raw):
-        with pytest.raises(KeyUnresolvable, match="'/origin'") as refused:
-            await jobs.strict.create(nobody)
-        assert refused.value.pointer == "/origin"
+    without_key = Task(key=None)
+    async with helpdesk(server.url) as (jobs, raw):
+        with pytest.raises(KeyUnresolvable, match="'/key'") as refused:
+            await jobs.strict.create(without_key)
+        assert refused.value.pointer == "/key"
         with pytest.raises(KeyUnresolvable):
-            await jobs.strict.submit(nobody)
+            await jobs.strict.submit(without_key)
         with pytest.raises(KeyUnresolvable):
-            await jobs.strict.create_many([Sync(), nobody])
+            await jobs.strict.create_many([Task(), without_key])
         assert (await writes_to_keys(raw), await events_in_log(raw)) == (0, 0)
 
 
 async def test_an_accepted_job_says_its_key_and_has_its_place_with_its_own_context(
     server: EmbeddedServer,
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
-        outcome = await jobs.strict.submit(Sync())
+    async with helpdesk(server.url) as (jobs, raw):
+        outcome = await jobs.strict.submit(Task())
         assert isinstance(outcome, Accepted)
-        key = Key(raw, DeskJobs.strict)
+        key = Key(raw, "strict")
         created = await body(raw, outcome.ref, EventKind.CREATED)
         assert created["queuePolicy"] == {"outcome": "accepted"}
         assert created["concurrency"] == {"key": "tickets:acme", "keyHash": key.job_key.hash}
@@ -89,13 +88,13 @@ async def test_an_accepted_job_says_its_key_and_has_its_place_with_its_own_conte
 async def test_a_key_that_lets_nothing_wait_says_which_job_is_there_before(
     server: EmbeddedServer,
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
-        first = await jobs.strict.create(Sync())
+    async with helpdesk(server.url) as (jobs, raw):
+        first = await jobs.strict.create(Task())
         with pytest.raises(KeyBusy, match=r"'tickets:acme' has no room for a new job") as refused:
-            await jobs.strict.create(Sync())
+            await jobs.strict.create(Task())
         assert _told(refused.value) == ("tickets:acme", "active-limit", 0, 1, 1, first.id)
         assert not refused.value.coalesced
-        rejected = await jobs.strict.submit(Sync())
+        rejected = await jobs.strict.submit(Task())
         assert rejected == Rejected(
             key="tickets:acme",
             reason="active-limit",
@@ -105,32 +104,32 @@ async def test_a_key_that_lets_nothing_wait_says_which_job_is_there_before(
             existing_job_id=first.id,
         )
         assert await events_in_log(raw) == 1
-        assert await Key(raw, DeskJobs.strict).queued() == [first.id]
+        assert await Key(raw, "strict").queued() == [first.id]
 
 
 async def test_a_queue_that_is_full_says_how_many_run_and_how_many_wait(
     server: EmbeddedServer,
 ) -> None:
     async with worker(server.url, "patient") as bench, probe(server.url) as raw:
-        running = await bench.jobs.patient.create(Sync(do="wait"))
+        running = await bench.jobs.patient.create(Task(do="wait"))
         await bench.until_running(running)
-        waiting = await bench.jobs.patient.create(Sync())
+        waiting = await bench.jobs.patient.create(Task())
         with pytest.raises(QueueFull) as refused:
-            await bench.jobs.patient.create(Sync())
+            await bench.jobs.patient.create(Task())
         assert _told(refused.value) == ("tickets:acme", "queue-depth", 1, 1, 1, waiting.id)
-        key = Key(raw, DeskJobs.patient)
+        key = Key(raw, "patient")
         assert (await key.active(), await key.queued()) == ([running.id], [waiting.id])
         bench.go.set()
-        assert await waiting.wait(timeout=10) == 1
-        assert isinstance(await bench.jobs.patient.submit(Sync()), Accepted)
+        assert (await waiting.wait(timeout=10)).tries == 1
+        assert isinstance(await bench.jobs.patient.submit(Task()), Accepted)
 
 
-async def test_a_full_key_is_no_hindrance_to_another(server: EmbeddedServer) -> None:
-    async with desk(server.url) as (jobs, _):
-        await jobs.strict.create(Sync(origin="acme"))
-        assert isinstance(await jobs.strict.submit(Sync(origin="globex")), Accepted)
-        assert isinstance(await jobs.patient.submit(Sync(origin="acme")), Accepted)
-        assert isinstance(await jobs.strict.submit(Sync(origin="acme")), Rejected)
+async def test_a_full_key_does_not_affect_another(server: EmbeddedServer) -> None:
+    async with helpdesk(server.url) as (jobs, _):
+        await jobs.strict.create(Task(key="acme"))
+        assert isinstance(await jobs.strict.submit(Task(key="globex")), Accepted)
+        assert isinstance(await jobs.patient.submit(Task(key="acme")), Accepted)
+        assert isinstance(await jobs.strict.submit(Task(key="acme")), Rejected)
 
 
 @pytest.mark.parametrize(
@@ -141,10 +140,10 @@ async def test_a_full_key_is_no_hindrance_to_another(server: EmbeddedServer) -> 
 async def test_a_key_that_a_stale_holder_blocks_says_so(
     server: EmbeddedServer, lease: float, reason: str, kind: type[NotAdmitted]
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
-        holder = await jobs.blocking.create(Sync())
-        second = await jobs.blocking.create(Sync())
-        key, ends = Key(raw, DeskJobs.blocking), datetime.now(UTC) + timedelta(seconds=lease)
+    async with helpdesk(server.url) as (jobs, raw):
+        holder = await jobs.blocking.create(Task())
+        second = await jobs.blocking.create(Task())
+        key, ends = Key(raw, "blocking"), datetime.now(UTC) + timedelta(seconds=lease)
         await key.put(
             replace(
                 key.empty,
@@ -153,21 +152,21 @@ async def test_a_key_that_a_stale_holder_blocks_says_so(
             )
         )
         with pytest.raises(kind) as refused:
-            await jobs.blocking.create(Sync())
+            await jobs.blocking.create(Task())
         assert _told(refused.value) == ("tickets:acme", reason, 1, 1, 1, second.id)
 
 
 async def test_a_coalesced_request_is_the_job_that_waits_and_makes_no_other(
     server: EmbeddedServer,
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
-        first, *others = [await jobs.coalesce.create(Sync()) for _ in range(4)]
+    async with helpdesk(server.url) as (jobs, raw):
+        first, *others = [await jobs.coalesce.create(Task()) for _ in range(4)]
         before = await writes_to_keys(raw)
-        outcome = await jobs.coalesce.submit(Sync(text="the same again"))
+        outcome = await jobs.coalesce.submit(Task(text="the same again"))
         assert isinstance(outcome, Coalesced)
         assert (outcome.existing.id, outcome.key) == (first.id, "tickets:acme")
         with pytest.raises(QueueFull, match=f"coalesces it with job {first.id}") as refused:
-            await jobs.coalesce.create(Sync())
+            await jobs.coalesce.create(Task())
         assert refused.value.coalesced
         assert _told(refused.value) == ("tickets:acme", "queue-depth", 0, 4, 3, first.id)
         assert await events_in_log(raw) == 1 + len(others)
@@ -176,23 +175,23 @@ async def test_a_coalesced_request_is_the_job_that_waits_and_makes_no_other(
 
 async def test_what_a_coalesced_request_returns_can_be_waited_for(server: EmbeddedServer) -> None:
     async with worker(server.url, "coalesce") as bench:
-        running = await bench.jobs.coalesce.create(Sync(do="wait"))
+        running = await bench.jobs.coalesce.create(Task(do="wait"))
         await bench.until_running(running)
-        waiting = [await bench.jobs.coalesce.create(Sync()) for _ in range(3)]
-        outcome = await bench.jobs.coalesce.submit(Sync())
+        waiting = [await bench.jobs.coalesce.create(Task()) for _ in range(3)]
+        outcome = await bench.jobs.coalesce.submit(Task())
         assert isinstance(outcome, Coalesced)
         assert outcome.existing.id == waiting[0].id
         bench.go.set()
-        assert await outcome.existing.wait(timeout=10) == 1
+        assert (await outcome.existing.wait(timeout=10)).tries == 1
 
 
 async def test_the_newest_job_takes_the_place_of_the_oldest_in_one_step(
     server: EmbeddedServer,
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
-        old = await jobs.replace.create(Sync(text="old"))
-        other = await jobs.replace.create(Sync(text="other"))
-        outcome = await jobs.replace.submit(Sync(text="new"))
+    async with helpdesk(server.url) as (jobs, raw):
+        old = await jobs.replace.create(Task(text="old"))
+        other = await jobs.replace.create(Task(text="other"))
+        outcome = await jobs.replace.submit(Task(text="new"))
         assert isinstance(outcome, Replaced)
         assert outcome.replaced_job_id == old.id
         created = await body(raw, outcome.ref, EventKind.CREATED)
@@ -211,39 +210,39 @@ async def test_the_newest_job_takes_the_place_of_the_oldest_in_one_step(
         assert await batch(raw, other, EventKind.CREATED) is None
         ends = [(await raw.events.history(ref.address))[-1].sequence for ref in (old, outcome.ref)]
         assert sorted(ends) == [3, 4]
-        assert await Key(raw, DeskJobs.replace).queued() == [other.id, outcome.ref.id]
+        assert await Key(raw, "replace").queued() == [other.id, outcome.ref.id]
         with pytest.raises(JobSkipped, match=outcome.ref.id):
             await old.wait(timeout=10)
 
 
 async def test_create_returns_the_job_that_replaced_another(server: EmbeddedServer) -> None:
-    async with desk(server.url) as (jobs, raw):
-        old = await jobs.newest.create(Sync())
-        new = await jobs.newest.create(Sync())
+    async with helpdesk(server.url) as (jobs, raw):
+        old = await jobs.newest.create(Task())
+        new = await jobs.newest.create(Task())
         assert await raw.kinds(old) == ["created", "skipped"]
         assert await raw.kinds(new) == ["created"]
 
 
 async def test_a_job_that_runs_is_never_replaced(server: EmbeddedServer) -> None:
     async with worker(server.url, "newest") as bench, probe(server.url) as raw:
-        running = await bench.jobs.newest.create(Sync(do="wait"))
+        running = await bench.jobs.newest.create(Task(do="wait"))
         await bench.until_running(running)
-        rejected = await bench.jobs.newest.submit(Sync())
+        rejected = await bench.jobs.newest.submit(Task())
         assert isinstance(rejected, Rejected)
         assert (rejected.reason, rejected.existing_job_id) == ("active-limit", running.id)
         assert (rejected.active, rejected.queued, rejected.limit) == (1, 0, 1)
         bench.go.set()
-        assert await running.wait(timeout=10) == 1
+        assert (await running.wait(timeout=10)).tries == 1
         assert await raw.kinds(running) == ["created", "started", "completed"]
 
 
 async def test_of_several_jobs_at_once_those_that_found_no_room_are_named(
     server: EmbeddedServer,
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
+    async with helpdesk(server.url) as (jobs, raw):
         origins = ["acme", "acme", "globex", "acme"]
         with pytest.raises(SomeNotCreated) as partly:
-            await jobs.strict.create_many([Sync(origin=origin) for origin in origins])
+            await jobs.strict.create_many([Task(key=origin) for origin in origins])
         assert sorted(partly.value.created) == [0, 2]
         assert sorted(partly.value.failed) == [1, 3]
         assert all(isinstance(error, KeyBusy) for error in partly.value.failed.values())
@@ -252,11 +251,11 @@ async def test_of_several_jobs_at_once_those_that_found_no_room_are_named(
 
 async def test_what_runs_says_under_which_key_and_until_when(server: EmbeddedServer) -> None:
     async with worker(server.url, "strict") as bench, probe(server.url) as raw:
-        ref = await bench.jobs.strict.create(Sync(do="wait"))
+        ref = await bench.jobs.strict.create(Task(do="wait"))
         active = await bench.until_running(ref)
         assert active.key == "tickets:acme"
         started = await body(raw, ref, EventKind.STARTED)
-        (slot,) = json.loads(await Key(raw, DeskJobs.strict).stored())["active"]
+        (slot,) = json.loads(await Key(raw, "strict").stored())["active"]
         concurrency = started["concurrency"]
         assert isinstance(concurrency, dict)
         assert (concurrency["key"], concurrency["slotToken"]) == ("tickets:acme", slot["slotToken"])

@@ -13,7 +13,6 @@ import pytest
 
 from tests.given import waiting
 from tests.keys.work_lab import (
-    Errand,
     YardProcess,
     key_view,
     lease_of,
@@ -23,6 +22,7 @@ from tests.keys.work_lab import (
     worker,
     yard_process,
 )
+from tests.support.example_service import Task
 from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
 from tests.support.lab import probe, until_state
 from trellis_jobs.embedded import EmbeddedServer
@@ -75,11 +75,11 @@ async def test_killed_at_any_step_the_job_ends_once_and_the_next_of_its_key_runs
         with yard_process(way.url, tmp_path, "brisk", concurrency=1) as victim:
             await victim.until_ready()
             killed = kill_when(way, victim, pattern, then)
-            ref = await jobs.brisk.create(Errand())
+            ref = await jobs.brisk.create(Task())
             await killed.wait()
         async with worker(server.url, "brisk") as others:
             after_crash = time.monotonic()
-            following = await jobs.brisk.create(Errand())
+            following = await jobs.brisk.create(Task())
             await following.wait(timeout=20)
             waited = time.monotonic() - after_crash
             assert (await ref.wait(timeout=20)).tries == tries
@@ -106,7 +106,7 @@ async def test_killed_before_the_release_the_job_leaves_its_key_though_no_job_wa
         with yard_process(way.url, tmp_path, "brisk") as victim:
             await victim.until_ready()
             killed = kill_when(way, victim, RELEASE, Then.SWALLOW)
-            ref = await jobs.brisk.create(Errand())
+            ref = await jobs.brisk.create(Task())
             await killed.wait()
         assert [slot.job_id for slot in (await key.read()).active] == [ref.id]
         async with worker(server.url, "brisk") as others:
@@ -123,10 +123,10 @@ async def test_a_job_takes_its_own_slot_back_before_the_lease_of_its_killed_work
         key = key_view(raw, jobs.brisk)
         with yard_process(server.url, tmp_path, "brisk") as victim:
             await victim.until_ready()
-            ref = await jobs.brisk.create(Errand(do="wait"))
+            ref = await jobs.brisk.create(Task(do="wait"))
             await victim.until_running(ref)
             lost = await key.until_held_by(ref)
-            following = await jobs.brisk.create(Errand())
+            following = await jobs.brisk.create(Task())
             victim.kill()
         async with worker(server.url, "brisk") as others:
             await others.until_running(ref)
@@ -162,12 +162,12 @@ async def test_a_slot_left_for_a_job_that_is_over_is_free_at_the_latest_when_its
     async with producer(server.url) as jobs, probe(server.url) as raw:
         key, ttl = key_view(raw, jobs.brisk), lease_of(jobs.brisk).heartbeat_ttl
         async with worker(server.url, "brisk"):
-            ref = await jobs.brisk.create(Errand())
+            ref = await jobs.brisk.create(Task())
             await ref.wait(timeout=20)
             await raw.until_empty()
             await key.change(_adding(left_behind(ref.id, ttl)))
             begun = time.monotonic()
-            following = await jobs.brisk.create(Errand())
+            following = await jobs.brisk.create(Task())
             await following.wait(timeout=20)
             waited = time.monotonic() - begun
             assert (await key.until_empty()).stale_takeovers == 0
@@ -182,14 +182,14 @@ async def test_a_slot_left_for_a_start_that_never_came_is_free_when_its_lease_en
     async with producer(server.url) as jobs, probe(server.url) as raw:
         key, ttl = key_view(raw, jobs.brisk), lease_of(jobs.brisk).heartbeat_ttl
         async with worker(server.url, "brisk"):
-            ref = await jobs.brisk.create(Errand(do="later"))
+            ref = await jobs.brisk.create(Task(do="later", seconds=60))
             await until_state(ref, JobState.RETRY)
             await key.until_queued(1)
             head = await raw.events.head(ref.address)
             assert head is not None
             await key.change(_adding(left_behind(ref.id, ttl, head.sequence)))
             begun = time.monotonic()
-            following = await jobs.brisk.create(Errand())
+            following = await jobs.brisk.create(Task())
             await following.wait(timeout=20)
             waited = time.monotonic() - begun
         assert waited < seconds(ttl) + SLACK
@@ -208,7 +208,7 @@ async def test_a_slot_of_a_job_that_never_was_is_free_when_its_lease_ends(
         await key.change(_adding(left_behind("01JQNEVERWAS00000000000000", ttl)))
         async with worker(server.url, "brisk"):
             begun = time.monotonic()
-            ref = await jobs.brisk.create(Errand())
+            ref = await jobs.brisk.create(Task())
             await ref.wait(timeout=20)
             assert time.monotonic() - begun < seconds(ttl) + SLACK
             assert (await key.until_empty()).stale_takeovers == 0
@@ -223,7 +223,7 @@ async def test_a_job_that_was_queued_and_never_created_blocks_no_other(
         await key.change(lambda state: replace(state, queued=(absent,)))
         async with worker(server.url, "calm"):
             begun = time.monotonic()
-            ref = await jobs.calm.create(Errand())
+            ref = await jobs.calm.create(Task())
             await ref.wait(timeout=20)
             assert time.monotonic() - begun < SLACK
 

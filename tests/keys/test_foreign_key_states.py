@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from tests.keys.keyed_lab import DeskJobs, Key, Sync, desk, producer, worker, writes_to_keys
+from tests.keys.keyed_lab import Key, helpdesk, producer, worker, writes_to_keys
 from tests.scenarios.test_strangers_write import CONTEXT
+from tests.support.example_service import Task, example_jobs
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import (
     Coalesced,
-    Jobs,
     KeyConcurrency,
     KeyStateMalformed,
     QueueDepth,
     Rejected,
     Replaced,
     Service,
-    job,
 )
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
@@ -38,7 +37,7 @@ def foreign_state(key: Key, **fields: Any) -> bytes:
     return json.dumps(
         {
             "version": 1,
-            "service": "desk",
+            "service": "helpdesk",
             "jobType": key.queue.name,
             "key": key.job_key.display,
             "keyHash": key.job_key.hash,
@@ -63,7 +62,7 @@ async def test_what_other_runtimes_wrote_into_a_key_survives_all_that_is_done_to
     server: EmbeddedServer,
 ) -> None:
     async with worker(server.url, "roomy") as bench, probe(server.url) as raw:
-        key = Key(raw, DeskJobs.roomy)
+        key = Key(raw, "roomy")
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         theirs = [
             foreign_waiting(
@@ -72,15 +71,15 @@ async def test_what_other_runtimes_wrote_into_a_key_survives_all_that_is_done_to
             foreign_waiting("B", createdAt=now, priority={"class": 3}),
         ]
         await key.put(foreign_state(key, queued=theirs, shard=[1, 2]))
-        ref = await bench.jobs.roomy.create(Sync(do="wait"))
-        gone = await bench.jobs.roomy.create(Sync())
+        ref = await bench.jobs.roomy.create(Task(do="wait"))
+        gone = await bench.jobs.roomy.create(Task())
         await gone.cancel()
         await bench.until_running(ref)
         found = json.loads(await key.stored())
         assert [slot["jobId"] for slot in found["active"]] == [ref.id]
         assert found["queued"] == theirs
         bench.go.set()
-        assert await ref.wait(timeout=10) == 1
+        assert (await ref.wait(timeout=10)).tries == 1
         await until_inactive(key)
         found = json.loads(await key.stored())
         assert found["queued"] == theirs
@@ -102,16 +101,16 @@ async def tell_created(raw: Probe, key: Key, job_id: str) -> None:
     body = {
         "jobId": job_id,
         "context": CONTEXT,
-        "service": "desk",
+        "service": "helpdesk",
         "jobType": key.queue.name,
         "eventType": "created",
         "state": "pending",
         "tries": 0,
         "maxTries": 5,
-        "payload": {"origin": key.origin},
+        "payload": {"key": key.value},
         "timestamp": LONG_AGO,
     }
-    subject = f"trellis.jobs.desk.{key.queue.name}.{job_id}.created"
+    subject = f"trellis.jobs.helpdesk.{key.queue.name}.{job_id}.created"
     answer = await raw.connection.request(subject, json.dumps(body).encode())
     assert "error" not in json.loads(answer.data)
 
@@ -119,15 +118,15 @@ async def tell_created(raw: Probe, key: Key, job_id: str) -> None:
 async def test_a_place_that_another_runtime_took_counts_like_one_of_ours(
     server: EmbeddedServer,
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
-        for queue in (DeskJobs.strict, DeskJobs.newest):
+    async with helpdesk(server.url) as (jobs, raw):
+        for queue in ("strict", "newest"):
             key = Key(raw, queue)
             await tell_created(raw, key, "A")
             await key.put(foreign_state(key, queued=[foreign_waiting("A")]))
-        rejected = await jobs.strict.submit(Sync())
+        rejected = await jobs.strict.submit(Task())
         assert isinstance(rejected, Rejected)
         assert rejected.existing_job_id == "A"
-        replaced = await jobs.newest.submit(Sync())
+        replaced = await jobs.newest.submit(Task())
         assert isinstance(replaced, Replaced)
         assert replaced.replaced_job_id == "A"
         skipped = (await jobs.newest.ref("A").events())[-1]
@@ -137,41 +136,42 @@ async def test_a_place_that_another_runtime_took_counts_like_one_of_ours(
 async def test_a_job_of_another_runtime_is_what_a_request_coalesces_into(
     server: EmbeddedServer,
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
-        key = Key(raw, DeskJobs.coalesce)
+    async with helpdesk(server.url) as (jobs, raw):
+        key = Key(raw, "coalesce")
         entries = [foreign_waiting(job_id, context=CONTEXT) for job_id in "ABCD"]
         for entry in entries:
             await tell_created(raw, key, entry["jobId"])
         await key.put(foreign_state(key, queued=entries))
-        outcome = await jobs.coalesce.submit(Sync())
+        outcome = await jobs.coalesce.submit(Task())
         assert isinstance(outcome, Coalesced)
         assert outcome.existing.id == "A"
-        assert (await outcome.existing.get()).payload == {"origin": "acme"}
+        assert (await outcome.existing.get()).payload == {"key": "acme"}
 
 
-class SharedDeskJobs(Jobs, service="desk"):
-    """The queue of the help desk, shared with runtimes that write other fields."""
-
-    newest = job(
-        Sync,
-        int,
-        ack_wait=1,
-        shared=True,
-        key=KeyConcurrency(["tickets", "/origin"]),
-        queue=QueueDepth(max_queued_per_key=0, when_full="replace-oldest"),
-    )
+# The queue of the help helpdesk, shared with runtimes that write other fields.
+SHARED: Final = example_jobs(
+    "helpdesk",
+    Task,
+    int,
+    newest={
+        "ack_wait": 1,
+        "shared": True,
+        "key": KeyConcurrency(["tickets", "/key"]),
+        "queue": QueueDepth(max_queued_per_key=0, when_full="replace-oldest"),
+    },
+)
 
 
 async def test_on_a_shared_queue_the_whole_history_says_whether_a_job_can_make_way(
     server: EmbeddedServer,
 ) -> None:
-    service = Service(SharedDeskJobs)
+    service = Service(SHARED)
     async with service.connect(server.url, workers=False), probe(server.url) as raw:
-        old = await service.jobs.newest.create(Sync())
+        old = await service.jobs.newest.create(Task())
         note = {
             "jobId": old.id,
             "context": CONTEXT,
-            "service": "desk",
+            "service": "helpdesk",
             "jobType": "newest",
             "eventType": "logged",
             "state": "completed",
@@ -181,9 +181,9 @@ async def test_on_a_shared_queue_the_whole_history_says_whether_a_job_can_make_w
             "timestamp": LONG_AGO,
         }
         await raw.connection.request(
-            f"trellis.jobs.desk.newest.{old.id}.logged", json.dumps(note).encode()
+            f"trellis.jobs.helpdesk.newest.{old.id}.logged", json.dumps(note).encode()
         )
-        outcome = await service.jobs.newest.submit(Sync())
+        outcome = await service.jobs.newest.submit(Task())
         assert isinstance(outcome, Replaced)
         assert outcome.replaced_job_id == old.id
         assert (await old.get()).state is JobState.SKIPPED
@@ -193,7 +193,7 @@ async def test_on_a_shared_queue_the_whole_history_says_whether_a_job_can_make_w
     "change",
     [
         {"version": 2},
-        {"active": "nobody"},
+        {"active": "none"},
         {"queued": [{"jobId": "A"}]},
         {"maxActive": 0},
         {"keyHash": "0" * 64},
@@ -203,38 +203,38 @@ async def test_on_a_shared_queue_the_whole_history_says_whether_a_job_can_make_w
 async def test_an_inconsistent_state_is_an_error_for_the_caller_and_stays_unchanged(
     server: EmbeddedServer, change: dict[str, Any]
 ) -> None:
-    async with desk(server.url) as (jobs, raw):
-        key = Key(raw, DeskJobs.newest)
+    async with helpdesk(server.url) as (jobs, raw):
+        key = Key(raw, "newest")
         broken = foreign_state(key, **change)
         await key.put(broken)
         before = await writes_to_keys(raw)
         with pytest.raises(KeyStateMalformed, match="tickets:acme"):
-            await jobs.newest.create(Sync(), job_id="refused")
+            await jobs.newest.create(Task(), job_id="refused")
         with pytest.raises(KeyStateMalformed):
-            await jobs.newest.submit(Sync())
+            await jobs.newest.submit(Task())
         assert await key.stored() == broken
         assert await writes_to_keys(raw) == before
         assert await raw.kinds(jobs.newest.ref("refused")) == []
-        await jobs.newest.create(Sync(origin="globex"))
+        await jobs.newest.create(Task(key="globex"))
 
 
 async def test_a_worker_lives_with_a_state_that_makes_no_sense_and_its_job_loses_no_try(
     server: EmbeddedServer,
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        key = Key(raw, DeskJobs.strict)
-        ref = await jobs.strict.create(Sync())
+        key = Key(raw, "strict")
+        ref = await jobs.strict.create(Task())
         whole = await key.stored()
         await key.put(b"\x00 no state")
         async with worker(server.url, "strict") as bench:
-            other = await jobs.strict.create(Sync(origin="globex"))
-            assert await other.wait(timeout=10) == 1
-            await until_handed_back(raw, "desk-strict")
+            other = await jobs.strict.create(Task(key="globex"))
+            assert (await other.wait(timeout=10)).tries == 1
+            await until_handed_back(raw, "helpdesk-strict")
             assert await raw.kinds(ref) == ["created"]
             assert await key.stored() == b"\x00 no state"
             await key.put(whole)
-            assert await ref.wait(timeout=15) == 1
-            assert bench.runs == [other.id, ref.id]
+            assert (await ref.wait(timeout=15)).tries == 1
+            assert bench.begun == [other.id, ref.id]
             await key.until_free()
 
 

@@ -11,9 +11,8 @@ from typing import Any
 from tests.admin.upkeep_lab import purge
 from tests.given import slot
 from tests.keys.work_lab import (
-    Errand,
+    YARD,
     KeyView,
-    YardJobs,
     key_view,
     lease_of,
     producer,
@@ -21,6 +20,7 @@ from tests.keys.work_lab import (
     until_out,
     worker,
 )
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.lab import Probe, probe, until_state
 from trellis_jobs.contract.topology import WORK
@@ -49,7 +49,7 @@ async def held_up(raw: Probe) -> Delivery:
     queue = WorkPuller(
         raw.connection,
         "yard",
-        YardJobs.blocked,
+        YARD.contract.queues["blocked"],
         lambda d: taken.append(d) if d else None,
         monotonic,
     )
@@ -83,9 +83,9 @@ async def test_a_job_that_waits_goes_on_from_the_message_that_replaced_its_lost_
         probe(server.url) as raw,
         worker(server.url, "calm") as yard,
     ):
-        held = await jobs.calm.create(Errand(do="wait"))
+        held = await jobs.calm.create(Task(do="wait"))
         await yard.until_running(held)
-        following = await jobs.calm.create(Errand())
+        following = await jobs.calm.create(Task())
         await until_out(raw, jobs.calm, 2)
         await purge(raw, WORK, subjects.work(following.address))
         first = (await raw.events.history(following.address))[0]
@@ -115,8 +115,8 @@ async def test_a_newer_waiting_delivery_does_not_disturb_an_attempt_that_started
     """A delivery was held up past its ack_wait, came again elsewhere, and started after all."""
     async with producer(server.url) as jobs, probe(server.url) as raw:
         key = key_view(raw, jobs.blocked)
-        await key.change(lambda state: replace(state, active=(slot("somebody"),)))
-        ref = await jobs.blocked.create(Errand())
+        await key.change(lambda state: replace(state, active=(slot("other"),)))
+        ref = await jobs.blocked.create(Task())
         old = await held_up(raw)
         async with worker(server.url, "blocked") as waiting:
 
@@ -126,11 +126,11 @@ async def test_a_newer_waiting_delivery_does_not_disturb_an_attempt_that_started
 
             await until(delivered_again, "the job is delivered again")
             looked = time.monotonic() + 2 * seconds(lease_of(jobs.blocked).heartbeat_interval)
-            await until(lambda: time.monotonic() > looked, "the key was looked at")
+            await until(lambda: time.monotonic() > looked, "the worker has read the key again")
             async with renewed(old):
                 late = await start_from(old, raw, key)
                 end = time.monotonic() + 2 * seconds(jobs.blocked.type.ack_wait)
-                await until(lambda: time.monotonic() > end, "everybody had time to interfere")
+                await until(lambda: time.monotonic() > end, "other workers had time to interfere")
                 head = await raw.events.head(ref.address)
                 assert head is not None
                 assert head.status.owner == late
@@ -141,7 +141,7 @@ async def test_a_newer_waiting_delivery_does_not_disturb_an_attempt_that_started
 async def test_an_outage_longer_than_a_lease_makes_no_job_stale(server: EmbeddedServer) -> None:
     async with producer(server.url) as jobs:
         async with worker(server.url, "brisk") as one, worker(server.url, "brisk") as two:
-            refs = [await jobs.brisk.create(Errand(do="wait")) for _ in range(3)]
+            refs = [await jobs.brisk.create(Task(do="wait")) for _ in range(3)]
             await until(lambda: [*one.active, *two.active], "the first one runs")
             server.kill()
             end = time.monotonic() + 1.5 * seconds(lease_of(jobs.brisk).heartbeat_ttl)
@@ -162,15 +162,15 @@ async def test_a_waiting_job_expires_although_every_slot_is_in_use(server: Embed
         probe(server.url) as raw,
         worker(server.url, "calm", concurrency=2) as working,
     ):
-        holding = await jobs.calm.create(Errand(do="wait"))
+        holding = await jobs.calm.create(Task(do="wait"))
         await working.until_running(holding)
-        waiting = await jobs.calm.create(Errand(), deadline=1.5)
+        waiting = await jobs.calm.create(Task(), deadline=5)
 
         async def parked() -> bool:
             return int((await consumer(raw, "calm"))["num_ack_pending"]) == 2
 
         await until(parked, "it waits in the worker")
-        other = await jobs.calm.create(Errand(key="other", do="wait"))
+        other = await jobs.calm.create(Task(key="other", do="wait"))
         await working.until_running(other)
         await until_state(waiting, JobState.EXPIRED)
         await key_view(raw, jobs.calm).until_queued(0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.given import slot
-from tests.keys.work_lab import Errand, key_view, producer, until_out, worker
+from tests.keys.work_lab import key_view, producer, until_out, worker
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import Then, fault_proxy
 from tests.support.lab import probe, until_state
@@ -40,9 +41,9 @@ async def test_a_job_that_is_cancelled_while_its_key_is_acquired_does_not_wait_f
     ):
         key, hints = key_view(raw, jobs.calm), Hints(Then.FORWARD)
         way.when_server_sends(THE_HINT, hints.note)
-        await key.change(lambda state: replace(state, active=(slot("somebody"),)))
+        await key.change(lambda state: replace(state, active=(slot("other"),)))
         unanswered = way.answer_reads_with(NO_ANSWER, b"", times=1000, stream=KEYS.encode())
-        ref = await jobs.calm.create(Errand())
+        ref = await jobs.calm.create(Task())
         await until(unanswered, "the worker requests its key")
         entry = (await key.read()).queued
         await ref.cancel()
@@ -63,9 +64,9 @@ async def test_the_handler_of_a_job_that_is_cancelled_as_it_gets_its_key_is_stop
         probe(server.url) as raw,
         worker(way.url, "calm") as working,
     ):
-        first = await jobs.calm.create(Errand(do="wait"))
+        first = await jobs.calm.create(Task(do="wait"))
         await working.until_running(first)
-        ref = await jobs.calm.create(Errand(do="wait"))
+        ref = await jobs.calm.create(Task(do="wait"))
         await until_out(raw, jobs.calm, 2)
         way.freeze_after(rb"\.started ")
         working.let_go(first)
@@ -86,9 +87,9 @@ async def test_a_waiting_job_whose_end_notice_was_lost_is_gone_soon(
     ):
         hints = Hints(Then.SWALLOW)
         way.when_server_sends(THE_HINT, hints.note)
-        running = await jobs.brisk.create(Errand(do="wait"))
+        running = await jobs.brisk.create(Task(do="wait"))
         await working.until_running(running)
-        ref = await jobs.brisk.create(Errand())
+        ref = await jobs.brisk.create(Task())
         await until_out(raw, jobs.brisk, 2)
         await ref.cancel()
         await until_out(raw, jobs.brisk, 1)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests import given
-from tests.keys.keyed_lab import DeskJobs, Key, desk, history
+from tests.keys.keyed_lab import HELPDESK, Key, helpdesk, history
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.lab import probe
 from tests.support.servers import VERSIONS, start_version
@@ -33,8 +33,8 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 @asynccontextmanager
 async def running(url: str, job_id: str) -> AsyncIterator[tuple[Key, Slot]]:
     """A job that has been running under a slot for longer than reservations are kept."""
-    async with desk(url) as (_, raw):
-        key = Key(raw, DeskJobs.strict, job_id)
+    async with helpdesk(url) as (_, raw):
+        key = Key(raw, "strict", job_id)
         await key.tell(*history(key.job(job_id), *given.LEADING_TO[JobState.ACTIVE]))
         slot = given.slot(job_id, started_at=datetime.now(UTC) - 2 * ABANDONED_AFTER)
         await key.put(replace(key.empty, active=(slot,)))
@@ -43,11 +43,11 @@ async def running(url: str, job_id: str) -> AsyncIterator[tuple[Key, Slot]]:
 
 @asynccontextmanager
 async def keys_seen_from_afar(url: str) -> AsyncIterator[tuple[KeyCoordinator, FaultProxy]]:
-    queue = DeskJobs.strict
+    queue = HELPDESK.contract.queues["strict"]
     assert queue.key_policy is not None
     async with fault_proxy(url) as way, probe(way.url) as far:
         bucket = KeyBucket(far.connection, utc_now)
-        yield KeyCoordinator("desk", queue, queue.key_policy, bucket, far.events, utc_now), way
+        yield KeyCoordinator("helpdesk", queue, queue.key_policy, bucket, far.events, utc_now), way
 
 
 async def test_a_job_that_runs_keeps_its_slot(url: str) -> None:
@@ -70,8 +70,8 @@ async def test_an_expired_slot_is_freed_only_after_the_log_has_the_eviction(url:
 
 
 async def test_a_job_of_which_the_leader_has_nothing_either_keeps_no_place(url: str) -> None:
-    async with desk(url) as (_, raw), keys_seen_from_afar(url) as (keys, _):
-        key = Key(raw, DeskJobs.strict, "never")
+    async with helpdesk(url) as (_, raw), keys_seen_from_afar(url) as (keys, _):
+        key = Key(raw, "strict", "never")
         at = datetime.now(UTC) - 2 * ABANDONED_AFTER
         await key.put(replace(key.empty, active=(given.slot("never-1", started_at=at),)))
         await keys.forget_ended(key.job_key, await key.state())

@@ -20,12 +20,11 @@ from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
 from tests.support.lab import Probe, probe
 from trellis_jobs.contract.topology import KEYS, Topology
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.errors import KeyStateMalformed, NotConfirmed
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.keys import bucket
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
 from trellis_jobs.jetstream.setup.provision import provision
-from trellis_jobs.key_errors import KeyStateMalformed
 from trellis_jobs.model import subjects
 from trellis_jobs.model.keys.backlog import Admission, Admitted, Replaced, WhenFull, admit
 from trellis_jobs.model.keys.slots import (
@@ -53,7 +52,7 @@ ACKNOWLEDGED = rb'"stream":"KV_JOBS_KEYS"'
 
 
 @dataclass
-class Desk:
+class Client:
     """One process's way to the bucket, with the raw server beside it."""
 
     raw: Probe
@@ -89,14 +88,14 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(url: str) -> AsyncIterator[Desk]:
+async def client(url: str) -> AsyncIterator[Client]:
     async with probe(url) as raw:
-        yield Desk(raw, KeyBucket(raw.connection, lambda: datetime.now(UTC)))
+        yield Client(raw, KeyBucket(raw.connection, lambda: datetime.now(UTC)))
 
 
 @asynccontextmanager
-async def provisioned(url: str) -> AsyncIterator[Desk]:
-    async with desk(url) as made:
+async def provisioned(url: str) -> AsyncIterator[Client]:
+    async with client(url) as made:
         await provision(made.raw.connection, Topology(made.raw.features))
         yield made
 
@@ -110,7 +109,7 @@ async def test_an_unused_key_is_empty(server: EmbeddedServer) -> None:
 async def test_a_move_is_stored_with_the_time_it_was_made(server: EmbeddedServer) -> None:
     async with probe(server.url) as raw:
         await provision(raw.connection, Topology(raw.features))
-        one = Desk(raw, KeyBucket(raw.connection, lambda: after(5)))
+        one = Client(raw, KeyBucket(raw.connection, lambda: after(5)))
         moved = await one.admit("a")
         stored = wire.decode(await one.stored(), expected=KEY)
     assert isinstance(stored, KeyState)
@@ -130,25 +129,25 @@ async def test_fifty_at_once_from_five_processes_are_all_let_in_once(
 ) -> None:
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(provisioned(server.url))
-        desks = [await stack.enter_async_context(desk(server.url)) for _ in range(5)]
+        clients = [await stack.enter_async_context(client(server.url)) for _ in range(5)]
         jobs = [f"job-{number}" for number in range(50)]
         admitted = await asyncio.gather(
-            *(desks[number % 5].admit(job) for number, job in enumerate(jobs))
+            *(clients[number % 5].admit(job) for number, job in enumerate(jobs))
         )
         state = await first.bucket.read(EMPTY)
         assert all(isinstance(each, Admitted) for each in admitted)
         assert sorted(each.job_id for each in state.queued) == sorted(jobs)
         assert await first.writes() <= 50
-        assert sum(each.bucket.conflicts for each in desks) > 0
+        assert sum(each.bucket.conflicts for each in clients) > 0
 
 
 async def test_a_limit_holds_however_many_ask_at_once(server: EmbeddedServer) -> None:
     limited = key_state(max_active=2, max_queued=3)
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(provisioned(server.url))
-        desks = [await stack.enter_async_context(desk(server.url)) for _ in range(4)]
+        clients = [await stack.enter_async_context(client(server.url)) for _ in range(4)]
         answers = await asyncio.gather(
-            *(desks[number % 4].admit(f"job-{number}", limited) for number in range(40))
+            *(clients[number % 4].admit(f"job-{number}", limited) for number in range(40))
         )
         assert sum(isinstance(each, Admitted) for each in answers) == 5
         assert len((await first.bucket.read(limited)).queued) == 5
@@ -157,7 +156,7 @@ async def test_a_limit_holds_however_many_ask_at_once(server: EmbeddedServer) ->
 async def test_a_move_is_made_on_the_newest_state_whatever_this_process_remembers(
     server: EmbeddedServer,
 ) -> None:
-    async with provisioned(server.url) as first, desk(server.url) as second:
+    async with provisioned(server.url) as first, client(server.url) as second:
         await first.acquire("a", "A")
         await second.acquire("b", "B")
         assert isinstance(await first.acquire("c", "C"), AllSlotsTaken)
@@ -166,7 +165,7 @@ async def test_a_move_is_made_on_the_newest_state_whatever_this_process_remember
 
 
 async def test_a_move_on_an_outdated_state_keeps_what_others_wrote(server: EmbeddedServer) -> None:
-    async with provisioned(server.url) as first, desk(server.url) as second:
+    async with provisioned(server.url) as first, client(server.url) as second:
         await first.admit("a")
         await second.admit("b")
         await first.admit("c")
@@ -175,7 +174,7 @@ async def test_a_move_on_an_outdated_state_keeps_what_others_wrote(server: Embed
 
 
 async def test_a_cached_state_does_not_make_a_key_busy(server: EmbeddedServer) -> None:
-    async with provisioned(server.url) as first, desk(server.url) as second:
+    async with provisioned(server.url) as first, client(server.url) as second:
         await first.acquire("a", "A")
         await first.acquire("b", "B")
         assert isinstance(await first.acquire("c", "C"), AllSlotsTaken)
@@ -186,7 +185,7 @@ async def test_a_cached_state_does_not_make_a_key_busy(server: EmbeddedServer) -
 async def test_a_cached_state_decides_nothing_about_a_slot(
     server: EmbeddedServer,
 ) -> None:
-    async with provisioned(server.url) as first, desk(server.url) as second:
+    async with provisioned(server.url) as first, client(server.url) as second:
         await first.acquire("a", "A")
         await second.drop("A")
         again = await first.acquire("a", "A")
@@ -275,7 +274,7 @@ async def test_a_key_in_use_here_is_written_without_a_read_but_only_so_many_are_
     async with (
         provisioned(server.url),
         fault_proxy(server.url) as way,
-        desk(way.url) as one,
+        client(way.url) as one,
     ):
         way.when_client_sends(rb"DIRECT\.GET\.", count, uses=100)
         for key in keys[:3]:
@@ -377,7 +376,7 @@ async def test_a_move_is_applied_once_though_the_connection_breaks(
     async with (
         provisioned(server.url) as first,
         fault_proxy(server.url) as way,
-        desk(way.url) as one,
+        client(way.url) as one,
     ):
         await first.acquire("a", "A")
         await first.acquire("b", "B")
@@ -398,7 +397,7 @@ async def test_a_move_is_applied_once_though_others_write_before_its_acknowledge
     async with (
         provisioned(server.url) as first,
         fault_proxy(server.url) as way,
-        desk(way.url) as one,
+        client(way.url) as one,
     ):
         await first.acquire("a", "A")
         way.when_server_sends(ACKNOWLEDGED, partial(_shut, way))
@@ -417,7 +416,7 @@ def _shut(way: FaultProxy) -> Then:
     return Then.CUT
 
 
-async def _writes(one: Desk, count: int) -> bool:
+async def _writes(one: Client, count: int) -> bool:
     return await one.writes() == count
 
 
@@ -427,7 +426,7 @@ async def test_an_acquire_whose_acknowledgement_is_lost_holds_one_slot(
     async with (
         provisioned(server.url) as first,
         fault_proxy(server.url) as way,
-        desk(way.url) as one,
+        client(way.url) as one,
     ):
         way.when_server_sends(ACKNOWLEDGED, lambda: Then.CUT)
         assert isinstance(await one.acquire("a", "A"), Acquired)
@@ -442,7 +441,7 @@ async def test_a_replacement_whose_acknowledgement_is_lost_still_says_whom_it_re
     async with (
         provisioned(server.url) as first,
         fault_proxy(server.url) as way,
-        desk(way.url) as one,
+        client(way.url) as one,
     ):
         await first.admit("old", full)
         way.when_server_sends(ACKNOWLEDGED, lambda: Then.CUT)
@@ -465,8 +464,8 @@ async def test_a_closed_connection_is_an_answer_too(server: EmbeddedServer) -> N
 async def test_a_server_that_says_nothing_is_not_asked_for_ever(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, unheard: bytes
 ) -> None:
-    monkeypatch.setattr(bucket, "_REQUEST_TIMEOUT", 0.01)
-    async with provisioned(server.url), fault_proxy(server.url) as way, desk(way.url) as one:
+    monkeypatch.setattr(bucket, "ACK_TIMEOUT", 0.01)
+    async with provisioned(server.url), fault_proxy(server.url) as way, client(way.url) as one:
         way.when_client_sends(unheard, lambda: Then.SWALLOW, uses=1000)
         with pytest.raises(NotConfirmed) as unsure:
             await one.admit("a")
@@ -481,13 +480,13 @@ async def test_a_server_killed_again_and_again_loses_and_doubles_nothing(
 ) -> None:
     let_in: list[str] = []
 
-    async def keep_asking(one: Desk, name: str) -> None:
+    async def keep_asking(one: Client, name: str) -> None:
         for number in range(60):
             job = f"{name}-{number}"
             assert isinstance(await one.admit(job), Admitted)
             let_in.append(job)
 
-    async with provisioned(server.url) as first, desk(server.url) as second:
+    async with provisioned(server.url) as first, client(server.url) as second:
         asking = asyncio.gather(keep_asking(first, "one"), keep_asking(second, "two"))
         for threshold in (20, 50, 80):
             await until(partial(_has, let_in, threshold), f"{threshold} jobs are let in")
@@ -513,7 +512,7 @@ async def test_a_bucket_that_is_away_for_a_moment_is_waited_for(server: Embedded
     async with (
         provisioned(server.url) as first,
         fault_proxy(server.url) as way,
-        desk(way.url) as one,
+        client(way.url) as one,
     ):
         await api.request(first.raw.connection, f"STREAM.DELETE.{KEYS}")
         way.when_server_sends(rb"NATS/1.0 503", note)
@@ -526,7 +525,7 @@ async def test_a_bucket_that_is_away_for_a_moment_is_waited_for(server: Embedded
 async def test_every_update_of_a_queues_keys_wakes_its_watchers(server: EmbeddedServer) -> None:
     hints: list[str] = []
     other_type = key_state(address=KeyAddress(KEY.service, "another", KEY.hash))
-    async with provisioned(server.url) as one, desk(server.url) as second:
+    async with provisioned(server.url) as one, client(server.url) as second:
         whose = (KEY.service, KEY.job_type, KEY.bucket)
         watch = await second.bucket.watch(whose, lambda key, _: hints.append(key))
         await second.raw.connection.flush()
@@ -543,11 +542,11 @@ async def test_every_update_of_a_queues_keys_wakes_its_watchers(server: Embedded
 async def test_what_is_read_after_a_hint_is_never_older_than_the_hint(
     server: EmbeddedServer,
 ) -> None:
-    async with provisioned(server.url) as one, desk(server.url) as second:
+    async with provisioned(server.url) as one, client(server.url) as second:
         await _follow_each_hint(one, second, rounds=500)
 
 
-async def _follow_each_hint(one: Desk, second: Desk, rounds: int) -> None:
+async def _follow_each_hint(one: Client, second: Client, rounds: int) -> None:
     hinted = {KEY.hash: asyncio.Event(), OTHER_KEY.address.hash: asyncio.Event()}
     # The last writer is not refused, and a refused write would send a hint too (D22).
     await _replace_all(one, "the last one")
@@ -566,7 +565,7 @@ async def _follow_each_hint(one: Desk, second: Desk, rounds: int) -> None:
         await writing
 
 
-async def _replace_all(one: Desk, job: str, empty: KeyState = EMPTY) -> None:
+async def _replace_all(one: Client, job: str, empty: KeyState = EMPTY) -> None:
     def move(state: KeyState) -> Acquisition:
         running = (held.job_id for held in state.active)
         emptied = forget(state, *running, seen=state).state
@@ -580,16 +579,16 @@ async def test_on_three_replicas_no_lagging_answer_is_trusted() -> None:
     with cluster() as nodes:
         await nodes.until_ready()
         async with AsyncExitStack() as stack:
-            desks = [await stack.enter_async_context(desk(url)) for url in nodes.url.split(",")]
-            raw = desks[0].raw
+            clients = [await stack.enter_async_context(client(url)) for url in nodes.url.split(",")]
+            raw = clients[0].raw
             await provision(raw.connection, Topology(raw.features, replicas=3))
             for number in range(600):
-                await _hold_and_let_go(desks[number % 3], f"token-{number}")
-            for second in desks:
-                await _follow_each_hint(desks[0], second, rounds=100)
+                await _hold_and_let_go(clients[number % 3], f"token-{number}")
+            for second in clients:
+                await _follow_each_hint(clients[0], second, rounds=100)
 
 
-async def _hold_and_let_go(one: Desk, token: str) -> None:
+async def _hold_and_let_go(one: Client, token: str) -> None:
     """Each step must read the one before: otherwise the slot would seem lost or would leak."""
     assert isinstance(await one.acquire("a", token), Acquired)
     renewed = await one.bucket.apply(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Final
 
 import pytest
 from pydantic import BaseModel
 
 from tests.keys.work_lab import (
-    Done,
-    Errand,
     key_view,
     lease_of,
     producer,
@@ -19,9 +18,10 @@ from tests.keys.work_lab import (
     worker,
     yard_process,
 )
+from tests.support.example_service import Report, Task, example_jobs
 from tests.support.facts import until
 from tests.support.lab import probe
-from trellis_jobs import JobFailed, Jobs, KeyLease, Service, job
+from trellis_jobs import JobFailed, KeyLease, Service
 from trellis_jobs.embedded import EmbeddedServer
 
 
@@ -33,7 +33,7 @@ async def test_a_handler_sees_its_key_and_a_lease_that_is_renewed_while_it_runs(
         probe(server.url) as raw,
         worker(server.url, "brisk") as working,
     ):
-        ref = await jobs.brisk.create(Errand(key="acme", do="wait"))
+        ref = await jobs.brisk.create(Task(key="acme", do="wait"))
         active = await working.until_running(ref)
         first, ttl = active.key_lease, lease_of(jobs.brisk).heartbeat_ttl
         assert isinstance(first, KeyLease)
@@ -61,7 +61,7 @@ async def test_a_heartbeat_renews_the_slot_at_once(server: EmbeddedServer) -> No
         probe(server.url) as raw,
         worker(server.url, "calm") as working,
     ):
-        ref = await jobs.calm.create(Errand(do="wait"))
+        ref = await jobs.calm.create(Task(do="wait"))
         active = await working.until_running(ref)
         first = (await key_view(raw, jobs.calm).until_held_by(ref)).heartbeat_at
         begun, interval = time.monotonic(), lease_of(jobs.calm).heartbeat_interval
@@ -84,10 +84,10 @@ async def test_a_handler_that_blocks_the_event_loop_longer_than_its_lease_keeps_
         with yard_process(server.url, tmp_path, "brisk", concurrency=1) as blocked:
             await blocked.until_ready()
             ttl = lease_of(jobs.brisk).heartbeat_ttl.total_seconds()
-            blocking = await jobs.brisk.create(Errand(do="block", seconds=2 * ttl))
+            blocking = await jobs.brisk.create(Task(do="block", seconds=2 * ttl))
             await blocked.until_running(blocking)
             async with worker(server.url, "brisk"):
-                following = await jobs.brisk.create(Errand())
+                following = await jobs.brisk.create(Task())
                 await until_out(raw, jobs.brisk, 2)
                 assert (await blocking.wait(timeout=20)).tries == 1
                 assert (await following.wait(timeout=20)).tries == 1
@@ -100,17 +100,20 @@ class Stranger(BaseModel):
     key: list[str] = []
 
 
-class StrangersJobs(Jobs, service="yard"):
-    """The same queue, declared by a process that knows of no key."""
-
-    calm = job(Stranger, Done)
+# The same queue, declared by a process that knows of no key.
+STRANGERS: Final = example_jobs(
+    "yard",
+    Stranger,
+    Report,
+    calm={},
+)
 
 
 @pytest.mark.parametrize("payload", [Stranger(), Stranger(key=["a", "b"])], ids=str)
 async def test_a_job_whose_key_cannot_be_derived_fails_and_says_so(
     server: EmbeddedServer, payload: Stranger
 ) -> None:
-    strangers = Service(StrangersJobs)
+    strangers = Service(STRANGERS)
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,
@@ -123,6 +126,6 @@ async def test_a_job_whose_key_cannot_be_derived_fails_and_says_so(
         [error] = (await ref.get()).errors
         assert (error.type, error.tries) == ("key_unresolvable", 1)
         assert await raw.kinds(ref) == ["created", "started", "failed"]
-        assert (await (await jobs.calm.create(Errand())).wait(timeout=10)).tries == 1
+        assert (await (await jobs.calm.create(Task())).wait(timeout=10)).tries == 1
         assert working.begun == [] or ref.id not in working.begun
         await raw.until_empty()

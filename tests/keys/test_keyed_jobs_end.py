@@ -9,8 +9,6 @@ import pytest
 
 from tests.given import OF_KIND
 from tests.keys.work_lab import (
-    Done,
-    Errand,
     consumer_info,
     key_view,
     producer,
@@ -19,6 +17,7 @@ from tests.keys.work_lab import (
     worker,
     yard_process,
 )
+from tests.support.example_service import Report, Task
 from tests.support.facts import DEADLINE, until
 from tests.support.lab import Probe, probe, until_state
 from trellis_jobs import JobCancelled, JobDead, JobExpired, JobFailed, JobRef
@@ -37,9 +36,9 @@ async def test_a_running_job_that_is_cancelled_leaves_its_key_to_the_next(
         probe(server.url) as raw,
         worker(server.url, "calm") as working,
     ):
-        running = await jobs.calm.create(Errand(do="wait"))
+        running = await jobs.calm.create(Task(do="wait"))
         await working.until_running(running)
-        following = await jobs.calm.create(Errand())
+        following = await jobs.calm.create(Task())
         await until_out(raw, jobs.calm, 2)
         await running.cancel()
         await following.wait(timeout=10)
@@ -57,9 +56,9 @@ async def test_a_waiting_job_that_is_cancelled_never_starts_and_is_gone_from_its
         worker(server.url, "calm") as working,
     ):
         key = key_view(raw, jobs.calm)
-        running = await jobs.calm.create(Errand(do="wait"))
+        running = await jobs.calm.create(Task(do="wait"))
         await working.until_running(running)
-        waiting = [await jobs.calm.create(Errand()) for _ in range(3)]
+        waiting = [await jobs.calm.create(Task()) for _ in range(3)]
         await until_out(raw, jobs.calm, 4)
         await waiting[1].cancel()
         await until_out(raw, jobs.calm, 3)
@@ -78,7 +77,7 @@ async def test_a_cancelled_job_that_no_worker_has_received_is_removed_when_one_d
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
         key = key_view(raw, jobs.calm)
-        ref = await jobs.calm.create(Errand())
+        ref = await jobs.calm.create(Task())
         entry = (await key.read()).queued
         await ref.cancel()
         # As if the process had died between the event and the key.
@@ -99,9 +98,9 @@ async def test_a_waiting_job_expires_at_its_deadline_not_when_its_turn_comes(
         worker(server.url, "serene") as working,
     ):
         key = key_view(raw, jobs.serene)
-        running = await jobs.serene.create(Errand(do="wait"))
+        running = await jobs.serene.create(Task(do="wait"))
         await working.until_running(running)
-        waiting = await jobs.serene.create(Errand(), deadline=0.5)
+        waiting = await jobs.serene.create(Task(), deadline=0.5)
         with pytest.raises(JobExpired):
             await waiting.wait(timeout=DEADLINE)
         await until_out(raw, jobs.serene, 1)
@@ -123,12 +122,12 @@ async def test_a_waiting_job_that_is_ended_never_starts_and_leaves_its_key(
         probe(server.url) as raw,
         worker(server.url, "calm") as working,
     ):
-        running = await jobs.calm.create(Errand(do="wait"))
+        running = await jobs.calm.create(Task(do="wait"))
         await working.until_running(running)
-        waiting = await jobs.calm.create(Errand())
+        waiting = await jobs.calm.create(Task())
         await until_out(raw, jobs.calm, 2)
         await end_by_hand(raw, waiting, verdict)
-        following = await jobs.calm.create(Errand())
+        following = await jobs.calm.create(Task())
         working.go.set()
         await following.wait(timeout=10)
         await raw.until_empty()
@@ -145,9 +144,9 @@ async def test_a_running_job_that_is_ended_is_stopped_and_leaves_its_key(
         probe(server.url) as raw,
         worker(server.url, "calm") as working,
     ):
-        running = await jobs.calm.create(Errand(do="wait"))
+        running = await jobs.calm.create(Task(do="wait"))
         await working.until_running(running)
-        following = await jobs.calm.create(Errand())
+        following = await jobs.calm.create(Task())
         await end_by_hand(raw, running, verdict)
         await following.wait(timeout=10)
         assert working.cancelled == [running.id]
@@ -172,8 +171,8 @@ async def test_a_job_that_fails_for_good_leaves_its_key_to_the_next(
         worker(server.url, name),
     ):
         queue = getattr(jobs, name)
-        bad = await queue.create(Errand(do=do))
-        good = await queue.create(Errand())
+        bad = await queue.create(Task(do=do))
+        good = await queue.create(Task())
         with pytest.raises(end):
             await bad.wait(timeout=10)
         await good.wait(timeout=10)
@@ -187,10 +186,10 @@ async def test_a_last_try_lost_with_its_worker_leaves_its_key_to_the_next(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         with yard_process(server.url, tmp_path, "mortal") as victim:
             await victim.until_ready()
-            bad = await jobs.mortal.create(Errand(do="wait"))
+            bad = await jobs.mortal.create(Task(do="wait"))
             await victim.until_running(bad)
             victim.kill()
-        good = await jobs.mortal.create(Errand())
+        good = await jobs.mortal.create(Task())
         async with worker(server.url, "mortal"):
             with pytest.raises(JobDead):
                 await bad.wait(timeout=10)
@@ -209,9 +208,9 @@ async def test_a_job_that_waits_for_its_next_try_does_not_hold_up_its_key(
         worker(server.url, "calm"),
     ):
         key = key_view(raw, jobs.calm)
-        later = await jobs.calm.create(Errand(do="later"))
+        later = await jobs.calm.create(Task(do="later", seconds=60))
         await until_state(later, JobState.RETRY)
-        others = [await jobs.calm.create(Errand()) for _ in range(3)]
+        others = [await jobs.calm.create(Task()) for _ in range(3)]
         for ref in others:
             await ref.wait(timeout=10)
         assert (await later.get()).state is JobState.RETRY
@@ -229,10 +228,10 @@ async def test_a_job_that_is_tried_again_keeps_its_place_before_younger_ones(
         probe(server.url) as raw,
         worker(server.url, "calm") as working,
     ):
-        older = await jobs.calm.create(Errand(do="wait, then later", seconds=1))
+        older = await jobs.calm.create(Task(do="wait, then later", seconds=1))
         await working.until_running(older)
-        running = await jobs.calm.create(Errand(do="wait"))
-        younger = await jobs.calm.create(Errand())
+        running = await jobs.calm.create(Task(do="wait"))
+        younger = await jobs.calm.create(Task())
         await until_out(raw, jobs.calm, 3)
         working.let_go(older)
         await working.until_running(running)
@@ -259,11 +258,11 @@ async def test_a_job_that_an_operator_retries_runs_again_though_it_is_not_queued
         worker(server.url, "mortal") as working,
     ):
         key = key_view(raw, jobs.mortal)
-        ref = await jobs.mortal.create(Errand(do="always fail"))
+        ref = await jobs.mortal.create(Task(do="always fail"))
         with pytest.raises(JobDead):
             await ref.wait(timeout=10)
         await raw.until_empty()
-        holding = await jobs.mortal.create(Errand(do="wait"))
+        holding = await jobs.mortal.create(Task(do="wait"))
         await working.until_running(holding)
         await retry_by_hand(raw, ref)
         await until_out(raw, jobs.mortal, 2)
@@ -274,7 +273,7 @@ async def test_a_job_that_an_operator_retries_runs_again_though_it_is_not_queued
         assert await started_order(raw, [ref, holding]) == [ref.id, holding.id, ref.id]
 
 
-async def end_by_hand(raw: Probe, ref: JobRef[Done], verdict: EventKind) -> None:
+async def end_by_hand(raw: Probe, ref: JobRef[Report], verdict: EventKind) -> None:
     """As an operator, or the admin runtime, does."""
     latest = await raw.events.latest(ref.address)
     assert latest is not None
@@ -284,7 +283,7 @@ async def end_by_hand(raw: Probe, ref: JobRef[Done], verdict: EventKind) -> None
     assert isinstance(await raw.events.append(latest.head, ending), Head)
 
 
-async def retry_by_hand(raw: Probe, ref: JobRef[Done]) -> None:
+async def retry_by_hand(raw: Probe, ref: JobRef[Report]) -> None:
     latest = await raw.events.latest(ref.address)
     assert latest is not None
     retried = Retried(
@@ -292,7 +291,7 @@ async def retry_by_hand(raw: Probe, ref: JobRef[Done]) -> None:
         context=latest.context,
         at=datetime.now(UTC),
         tries=0,
-        payload=Errand().model_dump(),
+        payload=Task().model_dump(),
         max_tries=1,
         by="an operator",
     )

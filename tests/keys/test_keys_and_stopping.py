@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,17 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.keys.work_lab import (
-    Done,
-    Errand,
-    Yard,
-    key_view,
-    producer,
-    until_out,
-    worker,
-    yard,
-    yard_process,
-)
+from tests.keys.work_lab import key_view, producer, until_out, worker, yard_process, yard_worker
+from tests.support.example_service import Report, Task, TaskWorker
 from tests.support.facts import until
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.lab import Probe, probe
@@ -37,28 +29,41 @@ AT_ONCE = 20.0
 class Held:
     """A worker with one slot runs a job, so the others of its key are parked elsewhere."""
 
-    holder: Yard
-    running: JobRef[Done]
+    holder: TaskWorker
+    running: JobRef[Report]
 
-    async def park(self, raw: Probe, queue: Queue[Errand, Done]) -> list[JobRef[Done]]:
-        refs = [await queue.create(Errand()) for _ in range(5)]
+    async def park(self, raw: Probe, queue: Queue[Task, Report]) -> list[JobRef[Report]]:
+        refs = [await queue.create(Task()) for _ in range(5)]
         await until_out(raw, queue, 6)
         return refs
 
 
 @asynccontextmanager
-async def held_key(url: str, queue: Queue[Errand, Done]) -> AsyncIterator[Held]:
+async def held_key(url: str, queue: Queue[Task, Report]) -> AsyncIterator[Held]:
     async with worker(url, queue.type.name, concurrency=1) as holder:
-        running = await queue.create(Errand(do="wait"))
+        running = await queue.create(Task(do="wait"))
         await holder.until_running(running)
         yield Held(holder, running)
 
 
-async def each_runs_at_once(refs: list[JobRef[Done]]) -> None:
+async def each_runs_at_once(refs: list[JobRef[Report]]) -> None:
     begun = time.monotonic()
     for ref in refs:
         assert (await ref.wait(timeout=20)).tries == 1
     assert time.monotonic() - begun < AT_ONCE
+
+
+def handed_back(way: FaultProxy) -> set[str]:
+    """The sequences of the work messages that workers behind the proxy hand back from now on."""
+    found: set[str] = set()
+
+    def note(reply: str, body: bytes) -> None:
+        if body.startswith(b"-NAK"):
+            _, _, _, _, _, sequence, *_ = reply.split(".")  # $JS.ACK.stream.consumer.count.sequence
+            found.add(sequence)
+
+    way.on_answers(note, uses=sys.maxsize)
+    return found
 
 
 async def test_a_worker_that_goes_quiet_hands_back_what_waits_in_it(
@@ -67,15 +72,14 @@ async def test_a_worker_that_goes_quiet_hands_back_what_waits_in_it(
     async with (
         producer(server.url) as jobs,
         probe(server.url) as raw,
+        fault_proxy(server.url) as way,
         held_key(server.url, jobs.calm) as held,
-        worker(server.url, "calm") as quiet,
+        worker(way.url, "calm") as quiet,
     ):
         refs = await held.park(raw, jobs.calm)
+        back = handed_back(way)
         quiet.service.quiet()
-        # A job that it was just claiming may still start there once its key is free.
-        host = quiet.service._runtime.connected_here().host
-        assert host is not None
-        await until(lambda: all(w.is_idle for w in host._workers), "nothing waits in it")
+        await until(lambda: len(back) == len(refs), "every job that waits in it is handed back")
         held.holder.go.set()
         await each_runs_at_once(refs)
         assert quiet.begun == []
@@ -113,7 +117,7 @@ async def test_a_drain_waits_for_what_waits_for_its_key(server: EmbeddedServer) 
         probe(server.url) as raw,
         held_key(server.url, jobs.calm) as held,
     ):
-        drained = yard()
+        drained = yard_worker()
         async with drained.service.connect(server.url, workers=Workers(["calm"])):
             refs = await held.park(raw, jobs.calm)
             draining = asyncio.create_task(drained.service.drain())
@@ -157,7 +161,7 @@ async def until_silent(way: FaultProxy) -> None:
     await until(lambda: time.monotonic() - spoken[-1] > 0.3, "there is no traffic for a while")
 
 
-async def until_free(raw: Probe, queue: Queue[Errand, Done]) -> None:
+async def until_free(raw: Probe, queue: Queue[Task, Report]) -> None:
     async def free() -> bool:
         return (await key_view(raw, queue).read()).active == ()
 

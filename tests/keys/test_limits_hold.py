@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.keys.work_lab import (
-    Done,
-    Errand,
     Run,
     YardProcess,
     all_over,
@@ -26,6 +24,7 @@ from tests.keys.work_lab import (
     start_process,
     yard_process,
 )
+from tests.support.example_service import Report, Task
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef, Queue
@@ -42,7 +41,7 @@ async def test_never_more_than_the_limit_when_many_processes_create_and_work_at_
     server: EmbeddedServer, tmp_path: Path, name: str, limit: int
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        queue: Queue[Errand, Done] = getattr(jobs, name)
+        queue: Queue[Task, Report] = getattr(jobs, name)
         with ExitStack() as stack:
             processes = [
                 stack.enter_context(
@@ -70,7 +69,7 @@ async def test_never_more_than_the_limit_when_many_processes_create_and_work_at_
 
 
 async def never_more_than(
-    limit: int, raw: Probe, queue: Queue[Errand, Done], refs: list[JobRef[Done]], runs: list[Run]
+    limit: int, raw: Probe, queue: Queue[Task, Report], refs: list[JobRef[Report]], runs: list[Run]
 ) -> None:
     assert max(most_at_once(runs).values()) <= limit
     entries = await history_of(raw, refs)
@@ -157,10 +156,10 @@ def _goes_on(crew: Crew, expected: int) -> bool:
 
 
 async def some_jobs(
-    queue: Queue[Errand, Done], kind: str, count: int, chance: random.Random
-) -> list[JobRef[Done]]:
+    queue: Queue[Task, Report], kind: str, count: int, chance: random.Random
+) -> list[JobRef[Report]]:
     errands = [
-        Errand(key=f"{kind}-{chance.randrange(5)}", do="nap", seconds=chance.uniform(0, 0.05))
+        Task(key=f"{kind}-{chance.randrange(5)}", do="nap", seconds=chance.uniform(0, 0.05))
         for _ in range(count)
     ]
     return await asyncio.gather(*(queue.create(errand) for errand in errands))

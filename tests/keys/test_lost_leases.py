@@ -12,10 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.keys.work_lab import (
-    Done,
-    Errand,
     KeyView,
-    Yard,
     YardProcess,
     key_view,
     lease_of,
@@ -26,6 +23,7 @@ from tests.keys.work_lab import (
     worker,
     yard_process,
 )
+from tests.support.example_service import Report, Task, TaskWorker
 from tests.support.facts import until
 from tests.support.fault_proxy import Then, fault_proxy
 from tests.support.lab import Probe, probe, until_state
@@ -52,30 +50,30 @@ def frozen(process: YardProcess) -> Iterator[None]:
 class Standoff:
     """A process holds the key. In another, the next job of the key waits, and all slots are in use.
 
-    So nobody can take the first job over when its message is delivered again: the only way on is
+    So no worker can take the first job over when its message is delivered again: the only way on is
     that the lease of its slot ends.
     """
 
     holder: YardProcess
-    other: Yard
-    held: JobRef[Done]
-    following: JobRef[Done]
-    seated: JobRef[Done]
+    other: TaskWorker
+    held: JobRef[Report]
+    following: JobRef[Report]
+    seated: JobRef[Report]
 
 
 @asynccontextmanager
 async def standoff(
-    url: str, folder: Path, queue: Queue[Errand, Done], raw: Probe
+    url: str, folder: Path, queue: Queue[Task, Report], raw: Probe
 ) -> AsyncIterator[Standoff]:
     name = queue.type.name
     with yard_process(url, folder, name, concurrency=1) as holder:
         await holder.until_ready()
-        held = await queue.create(Errand(do="wait"))
+        held = await queue.create(Task(do="wait"))
         await holder.until_running(held)
         async with worker(url, name, concurrency=1) as other:
-            following = await queue.create(Errand())
+            following = await queue.create(Task())
             await until_out(raw, queue, 2)
-            seated = await queue.create(Errand(key="another", do="wait"))
+            seated = await queue.create(Task(key="another", do="wait"))
             await other.until_running(seated)
             yield Standoff(holder, other, held, following, seated)
 
@@ -117,7 +115,7 @@ async def test_a_frozen_worker_whose_job_is_delivered_again_loses_it_but_not_to_
         key = key_view(raw, jobs.brisk)
         with yard_process(server.url, tmp_path, "brisk", concurrency=1) as holder:
             await holder.until_ready()
-            ref = await jobs.brisk.create(Errand(do="wait"))
+            ref = await jobs.brisk.create(Task(do="wait"))
             await holder.until_running(ref)
             with frozen(holder):
                 async with worker(server.url, "brisk") as other:
@@ -158,7 +156,7 @@ async def test_where_stale_jobs_block_a_frozen_worker_keeps_its_key(
         assert EventKind.STALE not in await raw.kinds(two.held)
 
 
-async def until_lease_is_long_over(key: KeyView, queue: Queue[Errand, Done]) -> None:
+async def until_lease_is_long_over(key: KeyView, queue: Queue[Task, Report]) -> None:
     [held] = (await key.read()).active
     end = held.heartbeat_at + 2 * lease_of(queue).heartbeat_ttl
     await until(lambda: datetime.now(UTC) > end, "the lease is long over")
@@ -186,7 +184,7 @@ async def test_a_slot_that_is_gone_from_the_bucket_stops_its_handler(
         worker(server.url, "brisk") as working,
     ):
         key = key_view(raw, jobs.brisk)
-        ref = await jobs.brisk.create(Errand(do="wait"))
+        ref = await jobs.brisk.create(Task(do="wait"))
         active = await working.until_running(ref)
         await key.change(strangers_write)
         await until(lambda: working.cancelled == [ref.id], "its handler is cancelled")
@@ -213,7 +211,7 @@ async def test_a_slot_that_cannot_be_renewed_stops_its_handler_before_others_may
         worker(way.url, "brisk") as working,
     ):
         key, key_policy = key_view(raw, jobs.brisk), lease_of(jobs.brisk)
-        ref = await jobs.brisk.create(Errand(do="wait"))
+        ref = await jobs.brisk.create(Task(do="wait"))
         await working.until_running(ref)
         way.when_client_sends(rb"HPUB \$KV\.", lambda: Then.SWALLOW, uses=1000)
         await until(lambda: working.cancelled == [ref.id], "its handler is cancelled")

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 import trellis_jobs
-from tests.keys.keyed_lab import DeskJobs, Key, Sync, desk, producer
+from tests.keys.keyed_lab import Key, helpdesk, producer
+from tests.support.example_service import Task, TaskJobs
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import Accepted, Coalesced, Rejected, Replaced
@@ -66,10 +67,10 @@ async def submit_all(url: str, folder: Path, name: str) -> list[Answer]:
         return [each for queue in QUEUES for each in await ask(jobs, queue)]
 
 
-async def ask(jobs: DeskJobs, queue: str) -> list[Answer]:
+async def ask(jobs: TaskJobs, queue: str) -> list[Answer]:
     origins = [ORIGINS[n % len(ORIGINS)] for n in range(JOBS_EACH)]
     outcomes = await asyncio.gather(
-        *(getattr(jobs, queue).submit(Sync(origin=origin)) for origin in origins),
+        *(getattr(jobs, queue).submit(Task(key=origin)) for origin in origins),
         return_exceptions=True,
     )
     return [answer(queue, *pair) for pair in zip(origins, outcomes, strict=True)]
@@ -111,7 +112,7 @@ def start(stack: ExitStack, url: str, folder: Path, name: str) -> subprocess.Pop
 
 async def created(raw: Probe, queue: str) -> int:
     """How many jobs of a queue the log holds."""
-    subject = subjects.of_kind("desk", queue, EventKind.CREATED)
+    subject = subjects.of_kind("helpdesk", queue, EventKind.CREATED)
     info = await api.request(raw.connection, "STREAM.INFO.JOBS", {"subjects_filter": subject})
     return sum((info["state"].get("subjects") or {}).values())
 
@@ -133,7 +134,7 @@ async def test_exactly_as_many_jobs_are_admitted_as_there_is_room_and_all_others
             answers = fleet.of(queue, origin)
             mine = {each.job_id for each in answers if each.outcome == "accepted"}
             assert len(mine) == ROOM
-            assert set(await Key(raw, DeskJobs.contract.queues[queue], origin).queued()) == mine
+            assert set(await Key(raw, queue, origin).queued()) == mine
             assert {each.job_id for each in answers} == mine  # others are referred to one of them
 
 
@@ -144,13 +145,13 @@ async def test_among_many_replacements_each_job_ends_once_and_no_key_exceeds_its
     assert {each.outcome for each in answers} == {"accepted", "replaced"}
     gone = [each.replaced for each in answers if each.replaced]
     assert len(gone) == len(set(gone))
-    async with desk(fleet.server.url) as (jobs, raw):
+    async with helpdesk(fleet.server.url) as (jobs, raw):
         assert await created(raw, "newest") == PROCESSES * JOBS_EACH
         for each in answers:
             ended = ["skipped"] if each.job_id in gone else []
             assert await raw.kinds(jobs.newest.ref(each.job_id)) == ["created", *ended]
         for origin in ORIGINS:
-            (left,) = await Key(raw, DeskJobs.newest, origin).queued()
+            (left,) = await Key(raw, "newest", origin).queued()
             assert left in {each.job_id for each in fleet.of("newest", origin)} - set(gone)
 
 

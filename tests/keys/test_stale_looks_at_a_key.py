@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.keys.work_lab import Errand, key_view, producer, until_out, worker
+from tests.keys.work_lab import key_view, producer, until_out, worker
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
 from tests.support.lab import probe
@@ -30,10 +31,10 @@ async def test_a_job_is_not_ended_by_a_waiter_that_cannot_see_its_renewals(
         fault_proxy(server.url) as way,
         worker(server.url, "brisk", concurrency=1) as holder,
     ):
-        held = await jobs.brisk.create(Errand(do="wait"))
+        held = await jobs.brisk.create(Task(do="wait"))
         await holder.until_running(held)
         async with worker(way.url, "brisk") as waiter:
-            following = await jobs.brisk.create(Errand())
+            following = await jobs.brisk.create(Task())
             await until_out(raw, jobs.brisk, 2)
             await stop_the_time_of(key_view(raw, jobs.brisk).subject, way, raw.connection)
             evictions: list[str] = []

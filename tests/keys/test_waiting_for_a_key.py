@@ -14,8 +14,6 @@ import pytest
 
 from tests.given import slot, waiting
 from tests.keys.work_lab import (
-    Done,
-    Errand,
     all_over,
     consumer_info,
     history_of,
@@ -29,6 +27,7 @@ from tests.keys.work_lab import (
     worker,
     yard_process,
 )
+from tests.support.example_service import Report, Task
 from tests.support.facts import DEADLINE, until
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.lab import Probe, probe
@@ -50,12 +49,12 @@ async def test_a_job_that_waits_for_its_key_takes_no_slot_of_the_worker(
         probe(server.url) as raw,
         worker(server.url, "calm", concurrency=1) as first,
     ):
-        holding = await jobs.calm.create(Errand(do="wait"))
+        holding = await jobs.calm.create(Task(do="wait"))
         await first.until_running(holding)
         async with worker(server.url, "calm", concurrency=1) as second:
-            waiting = [await jobs.calm.create(Errand()) for _ in range(5)]
+            waiting = [await jobs.calm.create(Task()) for _ in range(5)]
             await until_out(raw, jobs.calm, 6)
-            other = await jobs.calm.create(Errand(key="another"))
+            other = await jobs.calm.create(Task(key="another"))
             await other.wait(timeout=10)
             assert second.begun == [other.id]
             assert {(await ref.get()).state for ref in waiting} == {JobState.PENDING}
@@ -71,9 +70,9 @@ async def test_a_long_wait_uses_no_try(server: EmbeddedServer) -> None:
         probe(server.url) as raw,
         worker(server.url, "brisk") as working,
     ):
-        holding = await jobs.brisk.create(Errand(do="wait"))
+        holding = await jobs.brisk.create(Task(do="wait"))
         await working.until_running(holding)
-        waiting = await jobs.brisk.create(Errand())
+        waiting = await jobs.brisk.create(Task())
         await until_out(raw, jobs.brisk, 2)
         backoff = seconds(jobs.brisk.type.retry.delays[0])
         end = time.monotonic() + 60 * backoff
@@ -91,7 +90,7 @@ async def test_the_log_tells_a_wait_for_the_key_from_a_wait_for_a_worker(
     server: EmbeddedServer,
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        holding, waiting = [await jobs.calm.create(Errand(do="wait")) for _ in range(2)]
+        holding, waiting = [await jobs.calm.create(Task(do="wait")) for _ in range(2)]
         created = time.monotonic()
         await until(lambda: time.monotonic() > created + 0.2, "both have waited for a worker")
         async with worker(server.url, "calm") as working:
@@ -108,7 +107,7 @@ async def test_the_log_tells_a_wait_for_the_key_from_a_wait_for_a_worker(
             assert for_a_worker >= timedelta(seconds=0.2)
 
 
-async def _waited_for_key(raw: Probe, ref: JobRef[Done]) -> timedelta:
+async def _waited_for_key(raw: Probe, ref: JobRef[Report]) -> timedelta:
     entry = await raw.events.last(ref.address, EventKind.STARTED)
     assert entry is not None
     assert isinstance(entry.event, Started)
@@ -116,7 +115,7 @@ async def _waited_for_key(raw: Probe, ref: JobRef[Done]) -> timedelta:
     return entry.event.waited_for_key
 
 
-async def _until_started(raw: Probe, ref: JobRef[Done]) -> timedelta:
+async def _until_started(raw: Probe, ref: JobRef[Report]) -> timedelta:
     created, started, *_ = await raw.events.history(ref.address)
     return started.event.at - created.event.at
 
@@ -128,10 +127,10 @@ async def test_fifty_jobs_that_wait_send_nothing_but_renewals(server: EmbeddedSe
         worker(server.url, "brisk", concurrency=1) as first,
         fault_proxy(server.url) as way,
     ):
-        holding = await jobs.brisk.create(Errand(do="wait"))
+        holding = await jobs.brisk.create(Task(do="wait"))
         await first.until_running(holding)
         async with worker(way.url, "brisk"):
-            waiting = await asyncio.gather(*(jobs.brisk.create(Errand()) for _ in range(50)))
+            waiting = await asyncio.gather(*(jobs.brisk.create(Task()) for _ in range(50)))
             await until_out(raw, jobs.brisk, 51)
             sent = messages_of(way)
             interval = seconds(lease_of(jobs.brisk).heartbeat_interval)
@@ -171,9 +170,9 @@ async def test_first_created_is_first_served(server: EmbeddedServer) -> None:
         probe(server.url) as raw,
         worker(server.url, "calm") as working,
     ):
-        refs = [await jobs.calm.create(Errand(do="wait"))]
+        refs = [await jobs.calm.create(Task(do="wait"))]
         await working.until_running(refs[0])
-        refs += [await jobs.calm.create(Errand()) for _ in range(40)]
+        refs += [await jobs.calm.create(Task()) for _ in range(40)]
         await until_out(raw, jobs.calm, 41)
         working.go.set()
         for ref in refs:
@@ -192,9 +191,9 @@ async def test_first_created_is_first_served_over_two_processes_unless_the_first
         ):
             await one.until_ready()
             await two.until_ready()
-            refs = [await jobs.calm.create(Errand(do="wait"))]
+            refs = [await jobs.calm.create(Task(do="wait"))]
             await until(lambda: one.runs or two.runs, "the first runs")
-            refs += [await jobs.calm.create(Errand()) for _ in range(40)]
+            refs += [await jobs.calm.create(Task()) for _ in range(40)]
             await until_out(raw, jobs.calm, 41)
             one.let_go()
             two.let_go()
@@ -213,10 +212,10 @@ async def test_a_hot_key_does_not_starve_the_others(server: EmbeddedServer) -> N
         probe(server.url) as raw,
         worker(server.url, "calm", concurrency=2) as working,
     ):
-        holding = await jobs.calm.create(Errand(key="hot", do="wait"))
+        holding = await jobs.calm.create(Task(key="hot", do="wait"))
         await working.until_running(holding)
-        hot = await asyncio.gather(*(jobs.calm.create(Errand(key="hot")) for _ in range(300)))
-        cold = await jobs.calm.create(Errand(key="cold"))
+        hot = await asyncio.gather(*(jobs.calm.create(Task(key="hot")) for _ in range(300)))
+        cold = await jobs.calm.create(Task(key="cold"))
         await cold.wait(timeout=20)
         assert {(await ref.get()).state for ref in hot} == {JobState.PENDING}
         working.go.set()
@@ -233,9 +232,9 @@ async def test_what_finds_no_place_to_park_comes_again_and_runs(
         probe(server.url) as raw,
         worker(server.url, "calm") as working,
     ):
-        holding = await jobs.calm.create(Errand(do="wait"))
+        holding = await jobs.calm.create(Task(do="wait"))
         await working.until_running(holding)
-        refs = await asyncio.gather(*(jobs.calm.create(Errand()) for _ in range(50)))
+        refs = await asyncio.gather(*(jobs.calm.create(Task()) for _ in range(50)))
 
         async def some_came_again() -> bool:
             return int((await consumer_info(raw, jobs.calm))["num_redelivered"]) > 0
@@ -246,7 +245,7 @@ async def test_what_finds_no_place_to_park_comes_again_and_runs(
         await each_ran_once_at_its_first_try(raw, refs)
 
 
-async def each_ran_once_at_its_first_try(raw: Probe, refs: list[JobRef[Done]]) -> None:
+async def each_ran_once_at_its_first_try(raw: Probe, refs: list[JobRef[Report]]) -> None:
     entries = await history_of(raw, refs)
     kinds = Counter(entry.event.kind for entry in entries)
     assert kinds == dict.fromkeys(["created", "started", "completed"], len(refs))
@@ -256,8 +255,8 @@ async def each_ran_once_at_its_first_try(raw: Probe, refs: list[JobRef[Done]]) -
 @pytest.mark.timeout(120)
 async def test_a_thousand_keys_with_two_jobs_each_are_normal_load(server: EmbeddedServer) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        refs: list[JobRef[Done]] = []
-        errands = [Errand(key=f"key-{n // 2}", do="nap", seconds=0.005) for n in range(2000)]
+        refs: list[JobRef[Report]] = []
+        errands = [Task(key=f"key-{n // 2}", do="nap", seconds=0.005) for n in range(2000)]
         for first in range(0, 2000, 100):
             batch = errands[first : first + 100]
             refs += await asyncio.gather(*(jobs.calm.create(errand) for errand in batch))
@@ -287,10 +286,10 @@ async def test_the_next_job_starts_at_the_release_in_another_process(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         with yard_process(server.url, tmp_path, "serene", concurrency=1) as one:
             await one.until_ready()
-            holding = await jobs.serene.create(Errand(do="wait"))
+            holding = await jobs.serene.create(Task(do="wait"))
             await one.until_running(holding)
             async with worker(server.url, "serene") as two:
-                following = await jobs.serene.create(Errand())
+                following = await jobs.serene.create(Task())
                 await until(lambda: waits, "it has seen that its key is taken")
                 assert two.begun == []
                 # So that the releasing worker does not have the next delivery.
@@ -305,7 +304,7 @@ async def test_the_next_job_starts_at_the_release_in_another_process(
         assert start >= end
 
 
-@pytest.mark.parametrize("how", ["written anew", "deleted"])
+@pytest.mark.parametrize("how", ["written again", "deleted"])
 async def test_a_key_that_is_freed_by_hand_is_taken_at_once(
     server: EmbeddedServer, waits: list[float], how: str
 ) -> None:
@@ -314,7 +313,7 @@ async def test_a_key_that_is_freed_by_hand_is_taken_at_once(
         key = key_view(raw, jobs.serene)
         await key.change(lambda state: replace(state, active=(slot("of-another-runtime"),)))
         async with worker(server.url, "serene"):
-            ref = await jobs.serene.create(Errand())
+            ref = await jobs.serene.create(Task())
             await until(lambda: waits, "it has seen that its key is taken")
             if how == "deleted":
                 await key.delete()
@@ -330,11 +329,11 @@ async def test_a_waiting_worker_removes_a_job_that_is_over_from_the_key(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         key = key_view(raw, jobs.calm)
         async with worker(server.url, "calm"):
-            over = await jobs.calm.create(Errand())
+            over = await jobs.calm.create(Task())
             await over.wait(timeout=10)
         left = waiting(over.id, created_at=datetime.now(UTC) - timedelta(hours=1))
         await key.change(lambda state: replace(state, queued=(left,)))
-        ref = await jobs.calm.create(Errand())
+        ref = await jobs.calm.create(Task())
         async with worker(server.url, "calm"):
             assert (await ref.wait(timeout=10)).tries == 1
             await key.until_empty()

@@ -12,33 +12,38 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import orjson
-from pydantic import BaseModel
 
 import trellis_jobs
+from tests.support.example_service import (
+    Report,
+    Task,
+    TaskJobs,
+    TaskWorker,
+    example_jobs,
+    perform,
+    task_worker,
+)
 from tests.support.facts import DEADLINE, until
 from tests.support.lab import Probe
 from trellis_jobs import (
     Accepted,
     ActiveJob,
-    Fail,
     JobRef,
-    Jobs,
     KeyConcurrency,
     Queue,
     QueueDepth,
-    Retry,
     Service,
     Workers,
-    job,
 )
+from trellis_jobs.contract.declaration import JobOptions
 from trellis_jobs.contract.key_policy import KeyPolicy
 from trellis_jobs.contract.topology import KEYS
 from trellis_jobs.model import subjects
@@ -54,18 +59,6 @@ SERVICE: Final = "yard"
 NANOSECONDS: Final = 1e9
 
 
-class Errand(BaseModel):
-    """`do`: answer, nap, wait (for the test's word), block, later, and ways to fail."""
-
-    key: str = "acme"
-    do: str = "answer"
-    seconds: float = 0.0
-
-
-class Done(BaseModel):
-    tries: int
-
-
 def by_key(max_active: int = 1, stale_policy: str = "fail-stale") -> KeyConcurrency:
     return KeyConcurrency(["yard", "/key"], max_active, stale_policy=stale_policy)
 
@@ -73,70 +66,42 @@ def by_key(max_active: int = 1, stale_policy: str = "fail-stale") -> KeyConcurre
 MANY: Final = QueueDepth(max_queued_per_key=1000)
 
 
-class YardJobs(Jobs, service=SERVICE):
-    """Leases of calm queues last a minute, those of brisk ones two seconds.
-
-    Whoever waits in the serene queue looks again only after longer than any test waits for a fact.
-    """
-
-    calm = job(Errand, Done, concurrency=10, backoff=[0.1], key=by_key(), queue=MANY)
-    serene = job(
-        Errand,
-        Done,
-        concurrency=10,
-        key=KeyConcurrency(["yard", "/key"], heartbeat_interval=10 * DEADLINE),
-        queue=MANY,
-    )
-    brisk = job(
-        Errand,
-        Done,
-        concurrency=10,
-        ack_wait=1,
-        backoff=[0.1],
-        max_deliver=100,
-        key=by_key(),
-        queue=MANY,
-    )
-    brisk_three = job(
-        Errand,
-        Done,
-        concurrency=10,
-        ack_wait=1,
-        backoff=[0.1],
-        max_deliver=100,
-        key=by_key(3),
-        queue=MANY,
-    )
-    blocked = job(
-        Errand, Done, ack_wait=1, backoff=[0.1], key=by_key(1, stale_policy="block"), queue=MANY
-    )
-    mortal = job(
-        Errand, Done, concurrency=10, ack_wait=1, backoff=[0.1], max_deliver=1, key=by_key(),
-        queue=MANY,
-    )  # fmt: skip
-    crowd = job(
-        Errand,
-        Done,
-        concurrency=8,
-        backoff=[0.1],
-        key=by_key(),
-        queue=QueueDepth(max_queued_per_key=20),
-    )
-    crowd_three = job(
-        Errand,
-        Done,
-        concurrency=8,
-        backoff=[0.1],
-        key=by_key(3),
-        queue=QueueDepth(max_queued_per_key=20),
-    )
+_BRISK: Final[JobOptions] = {
+    "concurrency": 10,
+    "ack_wait": 1,
+    "backoff": [0.1],
+    "queue": MANY,
+}
+_FEW: Final = QueueDepth(max_queued_per_key=20)
+# The leases of calm queues outlast every test: what happens there was not caused by their end.
+CALM: Final = 10 * DEADLINE
+YARD: Final = example_jobs(
+    SERVICE,
+    Task,
+    Report,
+    calm={
+        "concurrency": 10,
+        "ack_wait": CALM,
+        "backoff": [0.1],
+        "key": by_key(),
+        "queue": MANY,
+    },
+    # A job that waits for its key here reads the key again only when it is told of a change.
+    serene={
+        "concurrency": 10,
+        "key": KeyConcurrency(["yard", "/key"], heartbeat_interval=CALM),
+        "queue": MANY,
+    },
+    brisk={**_BRISK, "max_deliver": 100, "key": by_key()},
+    brisk_three={**_BRISK, "max_deliver": 100, "key": by_key(3)},
+    mortal={**_BRISK, "max_deliver": 1, "key": by_key()},
+    blocked={**_BRISK, "concurrency": 1, "key": by_key(1, stale_policy="block")},
+    crowd={"concurrency": 8, "backoff": [0.1], "key": by_key(), "queue": _FEW},
+    crowd_three={"concurrency": 8, "backoff": [0.1], "key": by_key(3), "queue": _FEW},
+)
 
 
-def queue_names() -> list[str]:
-    return [name.replace("-", "_") for name in YardJobs.contract.queues]
-
-
-def lease_of(queue: Queue[Errand, Done]) -> KeyPolicy:
+def lease_of(queue: Queue[Task, Report]) -> KeyPolicy:
     key_policy = queue.type.key_policy
     assert key_policy is not None
     return key_policy
@@ -183,96 +148,23 @@ def most_active(entries: Sequence[Entry]) -> int:
     return most
 
 
-@dataclass
-class Yard:
-    """One worker: what its handlers did, and the words that let waiting ones go on."""
-
-    service: Service[YardJobs]
-    begun: list[str] = field(default_factory=list)
-    cancelled: list[str] = field(default_factory=list)
-    active: dict[str, ActiveJob[Errand]] = field(default_factory=dict)
-    go: asyncio.Event = field(default_factory=asyncio.Event)
-    _go_on: dict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
-
-    @property
-    def jobs(self) -> YardJobs:
-        return self.service.jobs
-
-    def let_go(self, ref: JobRef[Done]) -> None:
-        self._go_on[ref.id].set()
-
-    async def until_running(self, ref: JobRef[Done]) -> ActiveJob[Errand]:
-        return await until(lambda: self.active.get(ref.id), f"{ref} runs")
-
-    async def handle(self, active: ActiveJob[Errand]) -> Done:
-        self.begun.append(active.id)
-        self.active[active.id] = active
-        try:
-            await perform(active, self._word)
-        except asyncio.CancelledError:
-            self.cancelled.append(active.id)
-            raise
-        finally:
-            del self.active[active.id]
-        return Done(tries=active.tries)
-
-    async def _word(self, job_id: str) -> None:
-        waits = [asyncio.ensure_future(event.wait()) for event in (self.go, self._go_on[job_id])]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
-
-
-Word: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
-
-
-async def perform(active: ActiveJob[Errand], word: Word) -> None:
-    errand = active.payload
-    match errand.do:
-        case "nap":
-            await asyncio.sleep(errand.seconds)
-        case "wait":
-            await word(active.id)
-        case "block":
-            time.sleep(errand.seconds)  # noqa: ASYNC251 - a mistake users make
-        case "fail once" if active.tries == 1:
-            raise RuntimeError("the first try fails")
-        case "always fail":
-            raise RuntimeError("it always fails")
-        case "later" | "wait, then later" if active.tries == 1:
-            await _put_off(active, word)
-        case "give up":
-            raise Fail("this cannot work")
-
-
-async def _put_off(active: ActiveJob[Errand], word: Word) -> None:
-    if active.payload.do != "later":
-        await word(active.id)
-    raise Retry("not yet", after=active.payload.seconds or 60)
-
-
-def yard(*, grace: float = 5.0) -> Yard:
-    made = Yard(Service(YardJobs, grace=grace))
-    for name in queue_names():
-        getattr(made.jobs, name).handle(made.handle)
-    return made
+def yard_worker(*, grace: float = 5.0) -> TaskWorker:
+    return task_worker(Service(YARD, grace=grace))
 
 
 @asynccontextmanager
 async def worker(
     url: str, *queues: str, concurrency: int | None = None, grace: float = 0.0
-) -> AsyncIterator[Yard]:
+) -> AsyncIterator[TaskWorker]:
     """At its end running handlers are interrupted."""
-    made = yard(grace=grace)
+    made = yard_worker(grace=grace)
     async with made.service.connect(url, workers=Workers(queues, concurrency)):
         yield made
 
 
 @asynccontextmanager
-async def producer(url: str) -> AsyncIterator[YardJobs]:
-    service = Service(YardJobs)
+async def producer(url: str) -> AsyncIterator[TaskJobs]:
+    service = Service(YARD)
     async with service.connect(url, workers=False):
         yield service.jobs
 
@@ -312,7 +204,7 @@ class KeyView:
         marked = await self.raw.connection.request(self.subject, headers={"KV-Operation": "DEL"})
         assert "error" not in orjson.loads(marked.data)
 
-    async def until_held_by(self, ref: JobRef[Done]) -> Slot:
+    async def until_held_by(self, ref: JobRef[Report]) -> Slot:
         async def held() -> Slot | None:
             return (await self.read()).slot_of(ref.id)
 
@@ -332,7 +224,7 @@ class KeyView:
         return await until(empty, f"nothing is left in {self.empty.display}")
 
 
-def key_view(raw: Probe, queue: Queue[Errand, Done], key: str = "acme") -> KeyView:
+def key_view(raw: Probe, queue: Queue[Task, Report], key: str = "acme") -> KeyView:
     key_policy = lease_of(queue)
     resolved = key_policy.template.resolve({"key": key})
     empty = KeyState(
@@ -351,26 +243,26 @@ def without_slots(state: KeyState) -> KeyState:
 # Histories
 
 
-async def history_of(raw: Probe, refs: Iterable[JobRef[Done]]) -> list[Entry]:
+async def history_of(raw: Probe, refs: Iterable[JobRef[Report]]) -> list[Entry]:
     """All events of these jobs, in the order of the log."""
     histories = await asyncio.gather(*(raw.events.history(ref.address) for ref in refs))
     return sorted((entry for one in histories for entry in one), key=lambda entry: entry.sequence)
 
 
-async def started_order(raw: Probe, refs: Iterable[JobRef[Done]]) -> list[str]:
+async def started_order(raw: Probe, refs: Iterable[JobRef[Report]]) -> list[str]:
     entries = await history_of(raw, refs)
     return [e.event.job.job_id for e in entries if e.event.kind is EventKind.STARTED]
 
 
-async def until_kind(raw: Probe, ref: JobRef[Done], kind: EventKind) -> None:
+async def until_kind(raw: Probe, ref: JobRef[Report], kind: EventKind) -> None:
     async def there() -> bool:
         return kind in await raw.kinds(ref)
 
     await until(there, f"{ref} has a {kind} event")
 
 
-async def until_out(raw: Probe, queue: Queue[Errand, Done], count: int) -> None:
-    """So many deliveries are in the hands of workers, running or parked."""
+async def until_out(raw: Probe, queue: Queue[Task, Report], count: int) -> None:
+    """Waits until this many deliveries are with workers, running or parked."""
 
     async def there() -> bool:
         info = await consumer_info(raw, queue)
@@ -379,13 +271,13 @@ async def until_out(raw: Probe, queue: Queue[Errand, Done], count: int) -> None:
     await until(there, f"{count} deliveries are out")
 
 
-async def consumer_info(raw: Probe, queue: Queue[Errand, Done]) -> dict[str, Any]:
+async def consumer_info(raw: Probe, queue: Queue[Task, Report]) -> dict[str, Any]:
     name = f"$JS.API.CONSUMER.INFO.JOBS_WORK.{SERVICE}-{queue.type.name}"
     info: dict[str, Any] = orjson.loads((await raw.connection.request(name)).data)
     return info
 
 
-async def all_over(raw: Probe, refs: Iterable[JobRef[Done]]) -> bool:
+async def all_over(raw: Probe, refs: Iterable[JobRef[Report]]) -> bool:
     heads = await asyncio.gather(*(raw.events.head(ref.address) for ref in refs))
     return all(head is not None and head.status.state in OVER for head in heads)
 
@@ -442,7 +334,7 @@ class YardProcess:
     async def until_ready(self) -> None:
         await until((self.folder / "ready").exists, "the worker is ready")
 
-    async def until_running(self, ref: JobRef[Done]) -> None:
+    async def until_running(self, ref: JobRef[Report]) -> None:
         await until(lambda: ref.id in [run.job_id for run in self.runs], f"{ref} runs")
 
     async def until_exit(self) -> int:
@@ -488,31 +380,31 @@ class _Notebook:
         self._runs = (folder / "runs").open("a", buffering=1)
         self._go = folder / "go"
 
-    async def handle(self, active: ActiveJob[Errand]) -> Done:
+    async def handle(self, active: ActiveJob[Task]) -> Report:
         self._note("begin", active)
         word = "end"
         try:
-            await perform(active, self._word)
+            await perform(active, self._wait)
         except asyncio.CancelledError:
             word = "cancelled"
             raise
         finally:
             self._note(word, active)
-        return Done(tries=active.tries)
+        return Report(tries=active.tries)
 
-    def _note(self, word: str, active: ActiveJob[Errand]) -> None:
+    def _note(self, word: str, active: ActiveJob[Task]) -> None:
         key = active.payload.key
         self._runs.write(f"{word} {active.id} {active.tries} {key} {time.monotonic_ns()}\n")
 
-    async def _word(self, _: str) -> None:
+    async def _wait(self, _: str) -> None:
         await until(self._go.exists, "the test lets waiting handlers go on", deadline=3600)
 
 
-async def _create(jobs: Queue[Errand, Done], folder: Path, count: int) -> None:
+async def _create(jobs: Queue[Task, Report], folder: Path, count: int) -> None:
     await until((folder / "create").exists, "the test lets it create", deadline=3600)
 
     async def submit(number: int) -> str:
-        errand = Errand(key=f"key-{number % 5}", do="nap", seconds=0.01)
+        errand = Task(key=f"key-{number % 5}", do="nap", seconds=0.01)
         outcome = await jobs.submit(errand)
         if isinstance(outcome, Accepted):
             return f"accepted {outcome.ref.id}\n"
@@ -523,10 +415,10 @@ async def _create(jobs: Queue[Errand, Done], folder: Path, count: int) -> None:
 
 
 async def _main(url: str, folder: Path, queue: str, concurrency: int, creates: int) -> None:
-    service = Service(YardJobs, grace=5.0)
+    service = Service(YARD, grace=5.0)
     notebook = _Notebook(folder)
     for name in queue.split(","):
-        worked_on: Queue[Errand, Done] = getattr(service.jobs, name)
+        worked_on: Queue[Task, Report] = getattr(service.jobs, name)
         worked_on.handle(notebook.handle)
     async with service.connect(url, workers=Workers(concurrency=concurrency or None)):
         ending = asyncio.create_task(service.wait())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tests.scenarios.test_stale_messages import take_one
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
-from tests.support.lab import Probe, Task, probe, producer, worker
+from tests.support.lab import Probe, probe, producer, worker
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.settlement import Nak
 

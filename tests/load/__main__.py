@@ -16,7 +16,7 @@ from tests.load.pickups import percentile
 
 _SHOWN: Final = 10
 # Of the median wait after the burst to that before it: more is no recovery.
-_MOST_SLOWDOWN: Final = 3.0
+_MAX_SLOWDOWN: Final = 3.0
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
         logging.basicConfig(filename=Path(made) / "log", force=True)
         outcome = asyncio.run(run(plan, Path(made), _tell))
     _report(plan, outcome)
-    too_slow = slowdown(outcome) > _MOST_SLOWDOWN
+    too_slow = slowdown(outcome) > _MAX_SLOWDOWN
     sys.exit(1 if outcome.violations or overweight(outcome, plan) or too_slow else 0)
 
 
@@ -54,7 +54,7 @@ def _report(plan: Plan, outcome: Outcome) -> None:
     ):
         middle, most = percentile(waited, 50), percentile(waited, 99)
         _tell(f"{name:<28}{len(waited):>8}{middle:>9.4f}{most:>9.4f}")
-    _tell(f"after : before = {slowdown(outcome):.2f} (at most {_MOST_SLOWDOWN:g})")
+    _tell(f"after : before = {slowdown(outcome):.2f} (at most {_MAX_SLOWDOWN:g})")
     _tell(f"the burst was worked off {outcome.worked_off:.1f} s after its last job\n")
     _tell(f"{'megabytes, the largest':<28}{'first':>8}{'most':>9}{'last':>9}")
     for kind, weight in outcome.weights.items():

@@ -16,11 +16,11 @@ from tests.chaos.actors import database
 from tests.chaos.checker import Violation, check
 from tests.chaos.observed import Observed
 from tests.chaos.outbursts import outbursts_of
-from tests.keys.work_lab import Done, Errand
-from tests.load.jobs import LoadJobs
+from tests.load.jobs import LOAD
 from tests.load.memory import Scales, Weight, connections_to
 from tests.load.pickups import pickups
 from tests.load.stage import Stage, staged
+from tests.support.example_service import ExampleJobs, Report, Task
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
 from trellis_jobs import Queue, Service
@@ -30,7 +30,7 @@ from trellis_jobs.jetstream.log.feed import LogFeed
 # The burst brings ten times as many jobs as each of the steady stretches, in the same time.
 BURST: Final = 10
 _TICK: Final = 0.1
-_PATIENCE: Final = 600.0
+_TIMEOUT: Final = 600.0
 
 Tell = Callable[[str], None]
 
@@ -95,8 +95,10 @@ async def run(plan: Plan, folder: Path, tell: Tell) -> Outcome:
     )
 
 
-async def _press(plan: Plan, stage: Stage, jobs: LoadJobs, raw: Probe, tell: Tell) -> _Created:
-    stuck = await jobs.stuck.create(Errand())
+async def _press(
+    plan: Plan, stage: Stage, jobs: ExampleJobs[Task, Report], raw: Probe, tell: Tell
+) -> _Created:
+    stuck = await jobs.stuck.create(Task())
     steady = plan.jobs // (BURST + 2)
     before = await _create(jobs.plain, steady, plan.seconds)
     await _worked_off(raw)
@@ -116,10 +118,10 @@ async def _press(plan: Plan, stage: Stage, jobs: LoadJobs, raw: Probe, tell: Tel
 @asynccontextmanager
 async def _playing(
     plan: Plan, folder: Path
-) -> AsyncIterator[tuple[Stage, Service[LoadJobs], Probe]]:
+) -> AsyncIterator[tuple[Stage, Service[ExampleJobs[Task, Report]], Probe]]:
     async with staged(folder, plan.connections, plan.processes) as stage:
-        await until(lambda: stage.is_ready, "all are ready", deadline=_PATIENCE)
-        producer = Service(LoadJobs)
+        await until(lambda: stage.is_ready, "all are ready", deadline=_TIMEOUT)
+        producer = Service(LOAD)
         async with (
             producer.connect(stage.server.url, workers=False),
             probe(stage.server.url) as raw,
@@ -127,13 +129,13 @@ async def _playing(
             yield stage, producer, raw
 
 
-async def _create(queue: Queue[Errand, Done], count: int, seconds: float) -> frozenset[str]:
-    """Evenly, and whoever cannot keep up with that takes longer."""
+async def _create(queue: Queue[Task, Report], count: int, seconds: float) -> frozenset[str]:
+    """Evenly; a producer that cannot keep up takes longer."""
     made: set[str] = set()
     began = time.monotonic()
     while len(made) < count:
         due = min(count, int(count * (time.monotonic() - began + _TICK) / seconds))
-        refs = await queue.create_many([Errand()] * (due - len(made)))
+        refs = await queue.create_many([Task()] * (due - len(made)))
         made.update(ref.id for ref in refs)
         await asyncio.sleep(_TICK)
     return frozenset(made)
@@ -145,7 +147,7 @@ async def _worked_off(raw: Probe) -> None:
     async def is_alone() -> bool:
         return await raw.work_messages() <= 1
 
-    await until(is_alone, "the jobs are worked off", deadline=_PATIENCE)
+    await until(is_alone, "the jobs are worked off", deadline=_TIMEOUT)
 
 
 async def _until_rest(stage: Stage, raw: Probe) -> None:
@@ -154,9 +156,9 @@ async def _until_rest(stage: Stage, raw: Probe) -> None:
         is_projected = position_of(database(stage.daemon.home)) >= end
         return is_projected and not await raw.work_messages()
 
-    await until(is_at_rest, "everything is at rest", deadline=_PATIENCE)
+    await until(is_at_rest, "everything is at rest", deadline=_TIMEOUT)
     await asyncio.gather(*(worker.end() for worker in stage.workers))
-    await until(is_at_rest, "the last heartbeats are projected", deadline=_PATIENCE)
+    await until(is_at_rest, "the last heartbeats are projected", deadline=_TIMEOUT)
     await stage.daemon.end()
 
 

@@ -10,7 +10,7 @@ from tests.load.pickups import percentile
 
 # Megabytes that a process may grow by, and kilobytes more for each job of the run: the log, and
 # the server's index of it, are there to grow (docs/operate/capacity.md). A server also holds up to
-# 64 MB for somebody who does not read, and garbage of the burst.
+# 64 MB for the client that does not read, and garbage of the burst.
 _FIXED: Final[Mapping[str, float]] = {"worker": 50, "admin runtime": 250, "server": 400}
 _PER_JOB: Final[Mapping[str, float]] = {"worker": 0, "admin runtime": 0, "server": 4}
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks.peers.usage import resident_kilobytes
 
-_LOOK: Final = 0.25
+_POLL_INTERVAL: Final = 0.25
 _TCP: Final = Path("/proc/net/tcp")
 _ESTABLISHED: Final = "01"
 
@@ -43,7 +43,7 @@ class Scales:
     async def watch(self) -> None:
         while True:
             self.look()
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
 
     def look(self) -> None:
         for kind, pids in self.pids.items():

@@ -1,4 +1,4 @@
-"""How long jobs waited until somebody started them, by the log."""
+"""How long jobs waited for their start, by the log."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SLOW: Final = 2
 
 @dataclass
 class Reader:
-    """Somebody who listens to every event, and does not read when it is too much."""
+    """A client that subscribes to every event and does not read fast enough."""
 
     way: FaultProxy
     heard: int = 0

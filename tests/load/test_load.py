@@ -13,7 +13,7 @@ PLAN = Plan(jobs=1_000, connections=10, processes=2, seconds=1)
 
 
 @pytest.mark.timeout(180)
-async def test_under_a_burst_nothing_is_dropped_and_nobody_grows_without_bound(
+async def test_under_a_burst_nothing_is_dropped_and_no_process_grows_without_bound(
     tmp_path: Path,
 ) -> None:
     """Although one handler is stuck, and a worker and a listener stop reading."""

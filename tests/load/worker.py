@@ -1,4 +1,4 @@
-"""A process with several workers, each with a connection of its own, as a program."""
+"""A process with several workers, each with a separate connection, as a program."""
 
 from __future__ import annotations
 

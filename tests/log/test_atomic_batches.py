@@ -21,6 +21,7 @@ from trellis_jobs.contract.features import LEVEL_2_12, Features
 from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed, PayloadTooLarge, RequestRefused, ServerTooOld
+from trellis_jobs.errors.infrastructure import JetStreamNotReady
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.log.event_log import EventLog, Refused
 from trellis_jobs.jetstream.setup.provision import provision
@@ -412,7 +413,7 @@ async def test_a_batch_waits_for_its_turn_while_too_many_are_open(
 
 
 async def say_half(raw: Probe, number: int, *, place: int) -> None:
-    """One half of a batch of two, by somebody who thinks for long between the two."""
+    """One half of a batch of two, by a client that pauses for long between the two."""
     subject = subjects.lifecycle(job(f"slow-{number}-{place}"), EventKind.CREATED)
     headers = {h.BATCH_ID: f"slow-{number}", h.BATCH_SEQUENCE: str(place)}
     if place == len(("first", "second")):
@@ -447,7 +448,7 @@ async def test_on_three_replicas_changing_leaders_lose_and_double_nothing() -> N
 
 
 async def a_worker_or_a_replacer(raw: Probe, rounds: int) -> None:
-    """A job is started, or it is replaced, whoever sends first; never both."""
+    """A job is started, or it is replaced, whichever is sent first; never both."""
     for number in range(rounds):
         name = f"wanted-{number}"
         old = await create(raw, name)
@@ -483,6 +484,6 @@ class Chain:
 async def a_new_leader(raw: Probe) -> bool:
     try:
         await api.request(raw.connection, f"STREAM.LEADER.STEPDOWN.{LOG}")
-    except RequestRefused:
+    except (RequestRefused, JetStreamNotReady):
         return False
     return True

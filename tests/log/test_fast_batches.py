@@ -14,9 +14,10 @@ import pytest
 
 from tests.given import REPORT, created
 from tests.support.cluster import cluster
+from tests.support.example_service import Task
 from tests.support.facts import DEADLINE, until
 from tests.support.fault_proxy import Then, fault_proxy
-from tests.support.lab import Probe, Task, probe, producer
+from tests.support.lab import Probe, probe, producer
 from tests.support.servers import NEWEST, start_version
 from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.embedded import EmbeddedServer
@@ -64,9 +65,9 @@ def beginnings(count: int = MANY) -> list[Created]:
     return [beginning(n) for n in range(count)]
 
 
-async def begin(raw: Probe, events: list[Created], patience: float = 20) -> list[object]:
+async def begin(raw: Probe, events: list[Created], timeout: float = 20) -> list[object]:
     async with asyncio.timeout(DEADLINE):
-        return list(await raw.events.append_first_many(events, timeout=patience))
+        return list(await raw.events.append_first_many(events, timeout=timeout))
 
 
 async def times_created(raw: Probe) -> Counter[str]:
@@ -209,7 +210,9 @@ async def test_a_stream_that_takes_no_rows_is_asked_once(server: EmbeddedServer)
         assert await times_created(raw) == once_each(beginnings())
 
 
-async def test_events_too_large_for_the_server_keep_nobody_out(server: EmbeddedServer) -> None:
+async def test_events_too_large_for_the_server_keep_no_other_event_out(
+    server: EmbeddedServer,
+) -> None:
     async with writer(server.url) as raw:
         events = beginnings()
         events[7] = beginning(7, "x" * (2 << 20))
@@ -225,7 +228,7 @@ async def test_large_payloads_all_go_in(server: EmbeddedServer) -> None:
         assert await times_created(raw) == once_each(events)
 
 
-async def test_a_job_of_a_row_is_not_unknown_to_whoever_created_it(server: EmbeddedServer) -> None:
+async def test_a_job_of_a_batch_is_known_to_its_creator(server: EmbeddedServer) -> None:
     async with fault_proxy(server.url) as way, producer(way.url) as jobs:
         *_, ref = await jobs.work.create_many([Task() for _ in range(10)])
         lies = way.answer_reads_with_404(times=2)
@@ -253,7 +256,7 @@ async def test_who_cannot_hear_answers_begins_nothing() -> None:
                 return False
 
             await until(is_deaf, "the inbox is denied")
-            answers = await begin(raw, beginnings(), patience=2)
+            answers = await begin(raw, beginnings(), timeout=2)
             assert {type(answer) for answer in answers} == {InboxNotPermitted}
             assert await times_created(told) == Counter()
 
@@ -270,5 +273,5 @@ async def test_of_two_that_begin_the_same_jobs_on_a_cluster_one_begins_each() ->
             assert await times_created(one) == once_each(beginnings())
             more = [beginning(n) for n in range(1000, 1000 + ROW)]
             more[ROW // 2] = beginning(0)
-            told = await begin(one, more, patience=LESS_THAN_AN_ANSWER_HAS)
+            told = await begin(one, more, timeout=LESS_THAN_AN_ANSWER_HAS)
             assert [n for n, each in enumerate(told) if not isinstance(each, int)] == [ROW // 2]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import aclosing
 from datetime import datetime
 
-from tests.support.lab import Task, probe, producer
+from tests.support.example_service import Task
+from tests.support.lab import probe, producer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.feed import LogMessage

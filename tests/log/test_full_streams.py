@@ -19,11 +19,12 @@ import pytest
 
 from jobs_admin.api.errors import LogFull
 from tests.admin.admin_lab import admin_lab, until_shown
-from tests.keys.keyed_lab import DeskJobs, Key, Sync, desk
+from tests.keys.keyed_lab import Key, helpdesk
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
 from tests.support.full_streams import bound, fill_storage, free_storage, state_of
-from tests.support.lab import Probe, Task, dead_jobs, probe, producer, worker
+from tests.support.lab import Probe, dead_jobs, probe, producer, worker
 from trellis_jobs import StreamFull
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
@@ -113,22 +114,22 @@ async def test_those_of_many_that_fit_are_created(server: EmbeddedServer) -> Non
 
 
 async def test_a_key_keeps_no_place_for_a_job_that_did_not_fit(server: EmbeddedServer) -> None:
-    async with desk(server.url) as (jobs, raw):
-        first = await jobs.replace.create(Sync())
-        second = await jobs.replace.create(Sync())
-        key = Key(raw, DeskJobs.replace)
+    async with helpdesk(server.url) as (jobs, raw):
+        first = await jobs.replace.create(Task())
+        second = await jobs.replace.create(Task())
+        key = Key(raw, "replace")
         queued = await key.queued()
         assert queued == [first.id, second.id]
         await bound(raw, max_msgs=(await state_of(raw))["messages"])
         async with at_once():
             with pytest.raises(StreamFull):
-                await jobs.replace.create(Sync())  # it would replace a job: an atomic batch
+                await jobs.replace.create(Task())  # it would replace a job: an atomic batch
             with pytest.raises(StreamFull):
-                await jobs.replace.create(Sync(origin="globex"))
+                await jobs.replace.create(Task(key="globex"))
         assert await key.queued() == queued
-        assert await Key(raw, DeskJobs.replace, origin="globex").queued() == []
+        assert await Key(raw, "replace", value="globex").queued() == []
         await bound(raw, max_msgs=-1)
-        await jobs.replace.create(Sync())
+        await jobs.replace.create(Task())
 
 
 async def test_an_outcome_waits_for_space_and_the_job_stays_where_it_runs(

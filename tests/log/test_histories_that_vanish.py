@@ -1,10 +1,11 @@
-"""A job may be purged while somebody reads its history."""
+"""A job may be purged while its history is read."""
 
 from __future__ import annotations
 
 import asyncio
 
-from tests.support.lab import Task, probe, producer
+from tests.support.example_service import Task
+from tests.support.lab import probe, producer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.log.purge import purge_job
 

@@ -12,18 +12,19 @@ import pytest
 from tests import given
 from tests.admin.projection_lab import log_lab
 from tests.given import REPORT
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
-from tests.support.lab import Task, probe, producer
+from tests.support.lab import probe, producer
 from trellis_jobs import JobCancelled, NotConfirmed
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMissing, JobExists, RequestRefused
 from trellis_jobs.jetstream.client.message import Message
-from trellis_jobs.jetstream.log.prepared_event import read_pub_ack
+from trellis_jobs.jetstream.client.pub_ack import read_pub_ack
 from trellis_jobs.model.job_status import Head
 from trellis_jobs.worker.end_watch import EndWatch
 
-# So many reads in a row find no leader while a cluster elects one.
+# This many reads in a row find no leader while a cluster elects one.
 ELECTION = 18
 LONGER_THAN_AN_ELECTION = 50
 NO_LEADER = b"NATS/1.0 503\r\n\r\n"

@@ -19,7 +19,7 @@ from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.jetstream.log.reads import LogReads
 
 
-async def test_a_leader_is_asked_as_often_as_any_replica_and_within_somebodys_patience(
+async def test_a_leader_is_asked_as_often_as_any_replica_and_within_the_timeout(
     server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []

@@ -12,7 +12,7 @@ from tests import given
 from tests.admin.projection_lab import LogLab, log_lab
 from tests.given import REPORT
 from tests.keys import keyed_lab
-from tests.keys.keyed_lab import Sync
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import probe
@@ -112,7 +112,7 @@ async def test_a_look_at_all_keys_that_breaks_off_counts_for_nothing(
         fault_proxy(server.url) as way,
         opened(way.url) as connection,
     ):
-        await jobs.patient.create(Sync())
+        await jobs.patient.create(Task())
         changes = KeyChanges(connection)
         way.answer_pulls_with(said, times=1)
         with pytest.raises(NotConfirmed, match="a scan of all keys"):

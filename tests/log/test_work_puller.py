@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Probe, Task, probe, producer
+from tests.support.lab import LAB, Probe, probe, producer
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import monotonic
@@ -21,7 +22,7 @@ from trellis_jobs.jetstream.work.puller import WorkPuller
 async def listening(
     raw: Probe, receive: Callable[[Delivery | None], None]
 ) -> AsyncIterator[WorkPuller]:
-    queue = WorkPuller(raw.connection, "lab", LabJobs.slow, receive, monotonic)
+    queue = WorkPuller(raw.connection, "lab", LAB.contract.queues["slow"], receive, monotonic)
     await queue.open()
     await queue.subscribe()
     yield queue
@@ -30,7 +31,7 @@ async def listening(
 
 @pytest.mark.parametrize("size", [1, 3])
 async def test_it_is_told_when_nothing_more_is_owed(server: EmbeddedServer, size: int) -> None:
-    """Seats that were vacated meanwhile would stay empty."""
+    """Slots that were freed meanwhile would stay empty."""
     received: list[Delivery | None] = []
     async with producer(server.url) as jobs, probe(server.url) as raw:
         await jobs.slow.create_many([Task()] * (size + 1))

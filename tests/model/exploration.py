@@ -53,7 +53,7 @@ class Exploration(Generic[S]):
         return self.came_from
 
     def require_an_end(self, is_end: Callable[[S], bool]) -> None:
-        """From everywhere, without another fault: then whoever is fair gets there.
+        """From every state the goal can be reached without another fault.
 
         For if an end can be reached from every state, no set of states without one can be stayed
         in for ever by a run in which everything that may happen again and again does happen.

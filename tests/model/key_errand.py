@@ -34,7 +34,7 @@ from trellis_jobs.model.delivery_decision import (
 )
 from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys import slots as key_slots
-from trellis_jobs.model.keys.fencing import EndAsStale, NoFence, fence
+from trellis_jobs.model.keys.fencing import EndAsStale, NoFence, fence, is_takeover
 from trellis_jobs.model.keys.slots import Acquired, Held, SlotLost
 from trellis_jobs.model.keys.state import Slot
 from trellis_jobs.model.states import JobState
@@ -59,7 +59,7 @@ class Plan:
 
 @dataclass
 class Lease:
-    """Once it has lapsed on its holder's own clock it is nobody's: never renewed, never used."""
+    """Once it has lapsed on its holder's own clock, it is never renewed and never used."""
 
     token: str
     confirmed_at: float
@@ -235,7 +235,7 @@ class Errand(Process):
             head = self.world.log.head(slot.job_id)
             verdict = fence(head.status if head else None, slot.token)
             if head is None or isinstance(verdict, NoFence):
-                is_stale = isinstance(verdict, NoFence) and verdict.stale
+                is_stale = is_takeover(head.status if head else None)
                 break
             yield "fence"
             is_stale = isinstance(verdict, EndAsStale)

@@ -246,7 +246,7 @@ class World:
         return [job for job, head in self.log.heads.items() if not head.status.is_over]
 
     def come_to_rest(self, attend: Callable[[Message], Process]) -> None:
-        """From now on nobody fails and nobody loses patience for ever."""
+        """From now on no process fails, and none gives up for ever."""
         for _ in range(_ROUNDS_TO_REST):
             for message in self.deliverable():
                 self.begin(attend(message))

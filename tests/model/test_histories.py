@@ -179,7 +179,7 @@ def test_nothing_but_created_or_retried_brings_a_job_into_being() -> None:
     assert beginnings == {e.EventKind.CREATED, e.EventKind.RETRIED}
 
 
-def test_a_verdict_by_somebody_who_missed_the_last_start_takes_no_try_away() -> None:
+def test_a_verdict_by_a_process_that_missed_the_last_start_takes_no_try_away() -> None:
     assert job(created(), started(), cancelled(tries=0)).tries == 1
 
 
@@ -187,7 +187,7 @@ def test_a_shutdown_gives_the_try_back() -> None:
     assert job(created(), started(), retry_scheduled(tries=0)).tries == 0
 
 
-def test_a_job_that_waits_for_its_next_try_says_until_when_and_belongs_to_nobody() -> None:
+def test_a_job_that_waits_for_its_next_try_says_until_when_and_has_no_owner() -> None:
     waiting = status(created(), started(), retry_scheduled(next_attempt_at=after(7)))
     assert (waiting.next_attempt_at, waiting.owner) == (after(7), None)
     assert status(*LEADING_TO[JobState.ACTIVE]).next_attempt_at is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.given import FIRST, SECOND, status_in
-from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, NoFence, fence
+from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, NoFence, fence, is_takeover
 from trellis_jobs.model.states import OVER, JobState
 
 
@@ -28,12 +28,14 @@ def test_a_start_that_may_still_come_is_made_to_fail(state: JobState) -> None:
 
 @pytest.mark.parametrize("state", sorted(OVER - {JobState.STALE}))
 def test_a_job_that_is_over_needs_no_fence(state: JobState) -> None:
-    assert fence(status_in(state), FIRST.id) == NoFence(stale=False)
+    assert fence(status_in(state), FIRST.id) == NoFence()
 
 
-def test_a_job_that_somebody_ended_as_stale_still_counts_as_taken_over() -> None:
-    assert fence(status_in(JobState.STALE), FIRST.id) == NoFence(stale=True)
+def test_a_job_that_was_ended_as_stale_still_counts_as_taken_over() -> None:
+    assert fence(status_in(JobState.STALE), FIRST.id) == NoFence()
+    counted = [state for state in JobState if is_takeover(status_in(state))]
+    assert (counted, is_takeover(None)) == ([JobState.STALE], False)
 
 
 def test_a_job_of_which_the_log_knows_nothing_needs_no_fence() -> None:
-    assert fence(None, FIRST.id) == NoFence(stale=False)
+    assert fence(None, FIRST.id) == NoFence()

@@ -131,7 +131,7 @@ class KeyMachine(RuleBasedStateMachine):
     def declare(self, max_active: int, max_queued: int) -> None:
         self.state = key_state(max_active=max_active, max_queued=max_queued)
         self.key = Key(max_active, max_queued)
-        self.tokens = ["nobody's"]
+        self.tokens = ["unknown"]
         self.now = 100
         self.look()
 

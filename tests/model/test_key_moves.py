@@ -82,7 +82,7 @@ def test_the_first_in_line_is_served_first() -> None:
     assert isinstance(acquire(BACKLOG, slot("a"), OLD, may_overtake=False), Acquired)
 
 
-def test_a_first_in_line_that_is_absent_holds_up_nobody_for_long() -> None:
+def test_a_first_in_line_that_is_absent_holds_up_no_job_for_long() -> None:
     taken = acquire(BACKLOG, slot("c"), YOUNG, may_overtake=True)
     assert ids(taken.state) == ("c", "ab")
 
@@ -131,7 +131,7 @@ def test_a_slot_of_a_foreign_runtime_is_taken_back_by_anyone_who_read_the_log() 
     assert taken == Acquired(replace(RUNNING, active=(ours,)))
 
 
-def test_a_job_in_backoff_holds_up_nobody() -> None:
+def test_a_job_in_backoff_holds_up_no_other_job() -> None:
     before = key_state(queued=(RESTING, MIDDLE), max_queued=2)
     early = slot("b", started_at=after(29))
     assert isinstance(acquire(before, early, MIDDLE, may_overtake=False), Acquired)
@@ -205,7 +205,7 @@ def test_a_takeover_is_counted_when_it_ended_a_job() -> None:
     assert ids(drop(RUNNING, "A", counted=True).state) == ("", "")
 
 
-def test_a_takeover_that_somebody_else_made_first_is_not_counted_again() -> None:
+def test_a_takeover_that_another_worker_made_first_is_not_counted_again() -> None:
     assert drop(RUNNING, "B", counted=True).state is RUNNING
 
 
@@ -291,7 +291,7 @@ def test_one_too_many_is_told_when_a_lease_that_is_over_blocks_the_key(max_queue
     assert blocked == Rejected(full, Full(Refusal.STALE_BLOCKED, 1))
 
 
-def test_a_lease_that_is_over_blocks_nobody_where_it_ends_its_job() -> None:
+def test_a_lease_that_is_over_blocks_no_job_where_it_ends_its_job() -> None:
     full = replace(RUNNING, max_queued=0)
     late = waiting("d", created_at=after(1000))
     assert admit(full, late, WhenFull.REJECT) == Rejected(full, ACTIVE_LIMIT)
@@ -310,7 +310,7 @@ def test_a_coalesced_request_is_done_by_the_oldest_that_waits() -> None:
     assert oldest(full) == "b"
 
 
-def test_a_coalesced_request_is_done_by_who_runs_if_nobody_waits() -> None:
+def test_a_coalesced_request_is_done_by_the_running_job_if_none_waits() -> None:
     full = replace(RUNNING, max_queued=0)
     coalesced = admit(full, MIDDLE, WhenFull.COALESCE)
     assert coalesced == CoalescedInto(full, ACTIVE_LIMIT, "a")
@@ -332,7 +332,7 @@ def test_a_running_job_is_never_replaced() -> None:
     assert refused == Rejected(full, ACTIVE_LIMIT)
 
 
-def test_a_limit_that_was_lowered_ends_nobody_and_lets_nobody_in() -> None:
+def test_a_limit_that_was_lowered_ends_no_job_and_lets_none_in() -> None:
     before = key_state(active=(slot("a", "A"), slot("b", "B")), max_active=1)
     assert before.free == 0
     assert isinstance(acquire(before, slot("c"), YOUNG, may_overtake=True), AllSlotsTaken)

@@ -102,7 +102,7 @@ def test_who_is_silent_for_the_whole_lease_is_evicted_and_its_outcome_refused() 
     assert world.key.stale_takeovers == 1
 
 
-def test_a_lease_that_lapsed_is_not_revived_while_somebody_evicts_its_holder() -> None:
+def test_a_lease_that_lapsed_is_not_revived_while_a_worker_evicts_its_holder() -> None:
     world = a_world("a", "b")
     silent = deliver(world, "a", until="append outcome")
     evictor = deliver(world, "b", worker=1, until="acquire")
@@ -173,7 +173,7 @@ def test_a_place_reserved_for_a_job_that_never_came_goes_to_the_next_who_asks() 
     assert [waiting.job_id for waiting in world.key.queued] == ["b"]
 
 
-def test_a_new_run_keeps_the_slot_it_took_while_somebody_tidied_up_the_old_one() -> None:
+def test_a_new_run_keeps_the_slot_it_took_while_a_janitor_cleaned_up_the_old_one() -> None:
     world = a_world("a")
     [message] = world.messages
     failing = Errand(world, world.workers[0], message, Plan(ends_in=JobState.FAILED))

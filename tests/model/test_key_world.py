@@ -1,8 +1,8 @@
 """Many workers and producers on one key, in any order of steps, any of which may be their last.
 
 What must hold after every step: who is active in the log holds its slot, so there are never more
-than may be; nobody whose handler lives is ended as stale; no job is without a message to bring it
-on. And in the end, once nobody fails any more: every job is over and the key is empty.
+than may be; no job whose handler lives is ended as stale; no job is without a message to bring it
+on. And in the end, once no process fails any more: every job is over and the key is empty.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class KeyWorld(RuleBasedStateMachine):
         assert world.key.stale_takeovers == world.counted
 
     def teardown(self) -> None:
-        """Once nobody fails any more, everything comes to its end."""
+        """Once no process fails any more, every job ends."""
         if not hasattr(self, "world"):
             return
         world = self.world

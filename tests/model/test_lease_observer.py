@@ -11,7 +11,7 @@ TWO = key_state(active=(A, B), max_active=2)
 RENEWED = key_state(active=(slot("a", "A", heartbeat_at=after(20)), B), max_active=2)
 
 
-def test_a_lease_is_over_when_nobody_renewed_it_for_as_long_as_it_lasts() -> None:
+def test_a_lease_is_over_when_it_was_not_renewed_for_as_long_as_it_lasts() -> None:
     watched = LeaseObserver().observe(TWO, 1000.0).observe(TWO, 1059.9)
     assert watched.expired(TTL, 1059.9) == []
     assert watched.expired(TTL, 1060.0) == [A, B]
@@ -22,7 +22,7 @@ def test_a_lease_that_was_never_seen_before_is_not_over_whatever_its_times_say()
     assert LeaseObserver().observe(ancient, 5000.0).expired(TTL, 5000.0) == []
 
 
-def test_a_renewal_begins_the_lease_anew() -> None:
+def test_a_renewal_starts_the_lease_again() -> None:
     watched = LeaseObserver().observe(TWO, 0.0).observe(RENEWED, 59.0)
     assert watched.expired(TTL, 60.0) == [B]
     assert watched.expired(TTL, 119.0) == [RENEWED.active[0], B]

@@ -20,13 +20,13 @@ from tests.given import (
     started,
     status,
 )
+from trellis_jobs.errors.handlers import MAX_RETRY_DELAY
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.reducer import Illegal, advance
 from trellis_jobs.model.retry import JITTER, RetryPolicy
 from trellis_jobs.model.settlement import (
-    MAX_RETRY_DELAY,
     Ack,
     Fatal,
     Interrupted,

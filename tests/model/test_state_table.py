@@ -97,7 +97,7 @@ def test_an_event_said_by_the_owner_does_what_the_grid_says(
     before = None if state is None else status(*LEADING_TO[state])
     event = OF_KIND[EventKind(kind)]
     if isinstance(event, e.Dead) and state is not JobState.ACTIVE:
-        event = replace(event, attempt=None)  # nobody owns a job that does not run
+        event = replace(event, attempt=None)  # a job that does not run has no owner
     moved = advance(before, event)
     if outcome == ".":
         assert isinstance(moved, Illegal)
@@ -125,7 +125,7 @@ def test_four_kinds_of_event_are_notes_and_never_move_a_job() -> None:
 
 
 @pytest.mark.parametrize("history", [(created(),), (created(), started(), retry_scheduled())])
-def test_an_attempt_that_is_over_cannot_bury_the_job(history: tuple[e.Event, ...]) -> None:
+def test_an_attempt_that_is_over_cannot_mark_the_job_dead(history: tuple[e.Event, ...]) -> None:
     assert isinstance(advance(status(*history), dead()), Illegal)
 
 

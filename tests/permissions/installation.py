@@ -24,13 +24,14 @@ WHO: Final = (
     *(word for service in SERVICES for word in ("--service", service)),
     *("--operator", "reader=read", "--operator", "changer=mutate", "--operator", "watcher=stream"),
     *("--operator", "keeper=read,queues", "--operator", "both=read,mutate"),
+    *("--operator", "foreman=workers", "--operator", "director=worker-records"),
     *("--admin", "--provisioner", "--backup"),
 )
-# Those whom nobody holds to anything: one sees it all, one is alone in the account of the garden.
+# Users without any restrictions: one sees it all, one is alone in the account of the garden.
 ROOT_USER: Final = "root"
 CARELESS: Final = "careless"
 KNOW_THEIR_INBOX: Final = (*NAMES, "jobs-admin")
-# What a service asks in vain when it starts: it goes on with what an operator made.
+# What a service is refused when it starts: it goes on with what an operator made.
 ASKED_IN_VAIN: Final = re.compile(r"\$JS\.(PLATFORM\.)?API\.(INFO|STREAM\.INFO\.JOBS)")
 
 
@@ -132,7 +133,7 @@ def _with_another_right(config: str, name: str, subject: str) -> str:
 
 
 def _with_others(config: str) -> str:
-    """Whoever has no permissions may do anything in its account."""
+    """A user without a permissions block may do anything in its account."""
     anything = "{{ user: {0}, password: {0} }}".format
     config = config.replace("users: [", f"users: [ {anything(ROOT_USER)}", 1)
     before, garden, after = config.partition("\n  garden: {")

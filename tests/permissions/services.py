@@ -1,6 +1,6 @@
 """Services that share a server and must not reach each other: a house and its garden.
 
-And an orchard, whose keys are in a bucket of its own, as beside runtimes of other languages.
+And an orchard, whose keys are in a separate bucket, as beside runtimes of other languages.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from tests.support.example_service import ExampleJobs, example_jobs
 from tests.support.facts import until
 from trellis_jobs import (
     ActiveJob,
     Bindings,
     JobRef,
-    Jobs,
     KeyConcurrency,
     QueueDepth,
     Service,
     Workers,
-    job,
 )
+from trellis_jobs.contract.declaration import JobOptions
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 
 
@@ -35,35 +35,47 @@ class Chore(BaseModel):
     room: str = "hall"
 
 
-class HouseJobs(Jobs, service="house"):
-    work = job(Chore, str, concurrency=10, ack_wait=1, backoff=[0.05], max_deliver=3)
-    keyed = job(
-        Chore,
-        str,
-        concurrency=10,
-        ack_wait=1,
-        key=KeyConcurrency(["room", "/room"]),
-        queue=QueueDepth(max_queued_per_key=1),
-    )
-    limited = job(Chore, str, ack_wait=1, delivery_limit=1)
-    unattended = job(Chore, str)
+_WORK: Final[JobOptions] = {
+    "concurrency": 10,
+    "ack_wait": 1,
+    "backoff": [0.05],
+    "max_deliver": 3,
+}
+_QUEUES_OF_THE_HOUSE: Final[dict[str, JobOptions]] = {
+    "work": _WORK,
+    "keyed": {
+        "concurrency": 10,
+        "ack_wait": 1,
+        "key": KeyConcurrency(["room", "/room"]),
+        "queue": QueueDepth(max_queued_per_key=1),
+    },
+    "limited": {"ack_wait": 1, "delivery_limit": 1},
+    "unattended": {},
+}
+HOUSE: Final = example_jobs("house", Chore, str, **_QUEUES_OF_THE_HOUSE)
 
 
-class GardenJobs(Jobs, service="garden"):
-    work = job(Chore, str, ack_wait=1)
-    keyed = job(Chore, str, ack_wait=1, key=KeyConcurrency(["room", "/room"]))
+GARDEN: Final = example_jobs(
+    "garden",
+    Chore,
+    str,
+    work={"ack_wait": 1},
+    keyed={"ack_wait": 1, "key": KeyConcurrency(["room", "/room"])},
+)
 
 
-class OrchardJobs(Jobs, service="orchard"):
-    keyed = job(
-        Chore,
-        str,
-        concurrency=10,
-        ack_wait=1,
-        shared=True,
-        key=KeyConcurrency(["room", "/room"], stale_policy="block"),
-        queue=QueueDepth(max_queued_per_key=1),
-    )
+ORCHARD: Final = example_jobs(
+    "orchard",
+    Chore,
+    str,
+    keyed={
+        "concurrency": 10,
+        "ack_wait": 1,
+        "shared": True,
+        "key": KeyConcurrency(["room", "/room"], stale_policy="block"),
+        "queue": QueueDepth(max_queued_per_key=1),
+    },
+)
 
 
 ORCHARD_BUCKET: Final = "JOBS_KEYS_orchard"
@@ -82,24 +94,22 @@ IN_THE_ORCHARD: Final = Bindings.from_json(
 )
 
 
-class ChangedHouseJobs(Jobs, service="house"):
-    """Fewer tries than the jobs that wait were promised."""
-
-    work = job(Chore, str, concurrency=10, ack_wait=1, backoff=[0.05], max_deliver=2)
-    keyed = HouseJobs.__dict__["keyed"]
-    limited = HouseJobs.__dict__["limited"]
-    unattended = HouseJobs.__dict__["unattended"]
+# Fewer tries than the waiting jobs were promised.
+_FEWER_TRIES: Final[JobOptions] = {**_WORK, "max_deliver": 2}
+CHANGED_HOUSE: Final = example_jobs(
+    "house", Chore, str, **(_QUEUES_OF_THE_HOUSE | {"work": _FEWER_TRIES})
+)
 
 
-house = Service(HouseJobs)
-changed_house = Service(ChangedHouseJobs)
-garden = Service(GardenJobs)
-orchard = Service(OrchardJobs, bindings=IN_THE_ORCHARD)
+house = Service(HOUSE)
+changed_house = Service(CHANGED_HOUSE)
+garden = Service(GARDEN)
+orchard = Service(ORCHARD, bindings=IN_THE_ORCHARD)
 
 
 @house.jobs.work.handle
 async def never_ends(_: ActiveJob[Chore]) -> str:
-    """What a worker in a process of its own does, until it is killed."""
+    """What a worker in a separate process does, until it is killed."""
     await asyncio.Event().wait()
     return ""
 
@@ -108,7 +118,7 @@ async def never_ends(_: ActiveJob[Chore]) -> str:
 class Staff:
     """Works in the house; `go` lets handlers end that were told to wait."""
 
-    jobs: HouseJobs
+    jobs: ExampleJobs[Chore, str]
     running: dict[str, ActiveJob[Chore]] = field(default_factory=dict)
     told_to_stop: list[str] = field(default_factory=list)
     go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -142,7 +152,7 @@ class Staff:
 
 @asynccontextmanager
 async def staff(access: ConnectOptions, *queues: str) -> AsyncIterator[Staff]:
-    service = Service(HouseJobs, grace=1)
+    service = Service(HOUSE, grace=1)
     made = Staff(service.jobs)
     for queue in (service.jobs.work, service.jobs.keyed, service.jobs.limited):
         queue.handle(made.handle)
@@ -151,8 +161,8 @@ async def staff(access: ConnectOptions, *queues: str) -> AsyncIterator[Staff]:
 
 
 @asynccontextmanager
-async def household(access: ConnectOptions) -> AsyncIterator[HouseJobs]:
+async def household(access: ConnectOptions) -> AsyncIterator[ExampleJobs[Chore, str]]:
     """Creates jobs and works on none."""
-    service = Service(HouseJobs)
+    service = Service(HOUSE)
     async with service.connect(access, workers=False):
         yield service.jobs

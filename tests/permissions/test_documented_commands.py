@@ -36,6 +36,12 @@ WALK: Final = (
     ("jobs create", "house", "house/unattended", "{}"),
     ("services", "reader"),
     ("workers list", "reader"),
+    ("workers list", "foreman"),
+    ("workers list", "director"),
+    ("workers quiet", "foreman", "--service", "house", "--reason", "a deploy", "--yes"),
+    ("workers resume", "director", "--service", "house", "--yes"),
+    ("workers drain", "foreman", "--service", "garden", "--yes"),
+    ("workers terminate", "director", "--service", "garden", "--yes"),
     ("top", "keeper"),
     ("queues list", "keeper"),
     ("queues pause", "keeper", "house/limited", "--reason", "a bad deploy", "--for", "10m"),
@@ -62,7 +68,9 @@ WALK: Final = (
 LEFT_OUT: Final = "STREAM.MSG.GET.JOBS_WORK"
 # Tries on purpose what its user may not.
 TRIES_EVERYTHING: Final = "doctor"
-NOT_THERE: Final = frozenset({"keys get", "keys release", "dlq replay", "dlq dismiss"})
+NOT_THERE: Final = frozenset(
+    {"workers drain", "workers terminate", "keys get", "keys release", "dlq replay", "dlq dismiss"}
+)
 
 
 def documented() -> set[str]:
@@ -166,7 +174,7 @@ async def test_doctor_as_the_admin_runtime_sees_everything(installation: Install
 async def test_the_leader_of_the_work_queue_is_stepped_down_by_the_provisioner(
     installation: Installation,
 ) -> None:
-    """`nats stream cluster step-down JOBS_WORK`: allowed, and refused by a server of its own."""
+    """`nats stream cluster step-down JOBS_WORK`: allowed, and refused by a single server."""
     async with installation.connection("provisioner") as connection:
         answer = await connection.request("$JS.API.STREAM.LEADER.STEPDOWN.JOBS_WORK")
         assert json.loads(answer.data)["error"]["err_code"] == 10010

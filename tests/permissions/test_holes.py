@@ -45,7 +45,7 @@ every_target = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 
 @dataclass(frozen=True)
 class Ground:
-    """The streams with something of the house in each, and a stream that nobody needs."""
+    """The streams with something of the house in each, and a stream that no service needs."""
 
     root: Connection
     installation: Installation
@@ -142,7 +142,7 @@ async def test_with_accounts_no_answer_goes_where_its_asker_may_not(
 
 @pytest.fixture
 def scratch() -> Iterator[Installation]:
-    """In one account, and nobody else's."""
+    """In one account, and in no other."""
     with installed("users") as made:
         yield made
 
@@ -251,7 +251,9 @@ async def test_headers_that_reach_beyond_ones_subjects_are_refused(
         assert await at.all_streams() == before
 
 
-async def test_nobody_keeps_a_job_out_by_taking_its_ids_first(installation: Installation) -> None:
+async def test_no_service_keeps_a_job_out_by_taking_its_ids_first(
+    installation: Installation,
+) -> None:
     async with household(installation.access("house")) as jobs, meddler(installation) as spy:
         taken = f"01JTAKEN{installation.shape.upper()}"
         for squatted in (taken, f"house.{taken}", f"house/unattended/{taken}/created"):
@@ -265,7 +267,7 @@ async def test_nobody_keeps_a_job_out_by_taking_its_ids_first(installation: Inst
 async def test_nothing_is_written_by_having_it_pushed(
     installation: Installation, target: str
 ) -> None:
-    """A server pushes where somebody listens to that very subject: wildcards do not count."""
+    """A server pushes where a client subscribes to that very subject: wildcards do not count."""
     async with (
         ground(installation) as at,
         meddler(installation) as spy,
@@ -288,7 +290,7 @@ async def test_nothing_is_written_by_having_it_pushed(
 async def test_no_reader_of_a_service_slows_down_the_job_starts_of_another(
     installation: Installation,
 ) -> None:
-    """Where the source of the work queue listens somebody does listen, but no service knows where.
+    """The source of the work queue has a subscription, but no service knows where.
 
     At the subject that it had once, 220 readers and 15,000 events made ten jobs take 20 s instead
     of 0.04 s. At guessed subjects, and at the one that it had, they take 0.2 s.

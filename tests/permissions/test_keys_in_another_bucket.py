@@ -1,4 +1,4 @@
-"""A service that keeps its keys in a bucket of its own: it may use that one, and nobody else may.
+"""A service that keeps its keys in a separate bucket may use it, and no other service may.
 
 The admin runtime may too, as it shows and releases the keys of every service.
 """
@@ -17,7 +17,7 @@ import pytest
 
 from tests import given
 from tests.permissions.installation import CARELESS, ROOT_USER, Installation
-from tests.permissions.services import IN_THE_ORCHARD, ORCHARD_BUCKET, Chore, OrchardJobs
+from tests.permissions.services import IN_THE_ORCHARD, ORCHARD, ORCHARD_BUCKET, Chore
 from tests.permissions.test_operators_and_the_admin_runtime import BUSY, admin, operator
 from tests.permissions.test_refusals import (
     Deed,
@@ -27,6 +27,7 @@ from tests.permissions.test_refusals import (
     named,
     refused,
 )
+from tests.support.example_service import ExampleJobs
 from tests.support.facts import until
 from trellis_jobs import ActiveJob, QueueFull, Service
 from trellis_jobs.environment import utc_now
@@ -71,7 +72,7 @@ async def test_another_service_may_not(installation: Installation, deed: Deed) -
 
 
 @pytest.mark.parametrize("deed", INTO_THE_BUCKET, ids=named)
-async def test_from_another_account_nobody_could(in_accounts: Installation, deed: Deed) -> None:
+async def test_from_another_account_no_service_could(in_accounts: Installation, deed: Deed) -> None:
     await refused(in_accounts, CARELESS, deed)
 
 
@@ -80,18 +81,18 @@ async def test_the_service_itself_may_not(installation: Installation, deed: Deed
     await refused(installation, "orchard", deed)
 
 
-async def test_nobody_else_hears_of_its_keys(installation: Installation) -> None:
+async def test_no_other_service_receives_its_keys(installation: Installation) -> None:
     await hears_only_its_own(installation, "garden", f"$KV.{ORCHARD_BUCKET}.orchard.>", KEY)
 
 
 @dataclass
 class Pickers:
-    service: Service[OrchardJobs]
+    service: Service[ExampleJobs[Chore, str]]
     running: set[str] = field(default_factory=set)
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def jobs(self) -> OrchardJobs:
+    def jobs(self) -> ExampleJobs[Chore, str]:
         return self.service.jobs
 
     async def handle(self, active: ActiveJob[Chore]) -> str:
@@ -103,7 +104,7 @@ class Pickers:
 
 @asynccontextmanager
 async def pickers(installation: Installation) -> AsyncIterator[Pickers]:
-    made = Pickers(Service(OrchardJobs, bindings=IN_THE_ORCHARD))
+    made = Pickers(Service(ORCHARD, bindings=IN_THE_ORCHARD))
     made.jobs.keyed.handle(made.handle)
     before = installation.violations("orchard")
     async with made.service.connect(installation.access("orchard")):

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -27,7 +27,8 @@ from jobs_admin.retention_policy import standard
 from jobs_admin.rpc.startup import until_readable
 from tests import given
 from tests.permissions.installation import ROOT_USER, Installation
-from tests.permissions.services import Chore, HouseJobs, household, staff
+from tests.permissions.services import HOUSE, Chore, household, staff
+from tests.support.example_service import ExampleJobs
 from tests.support.facts import until
 from tests.support.lab import until_state
 from trellis_jobs import JobRef
@@ -86,7 +87,7 @@ async def operator(installation: Installation, name: str) -> AsyncIterator[Admin
 
 
 def key_of(queue: str, room: str) -> KeyState:
-    key_policy = HouseJobs.contract.queues[queue].key_policy
+    key_policy = HOUSE.contract.queues[queue].key_policy
     assert key_policy is not None
     key = key_policy.template.resolve({"room": room})
     address = KeyAddress("house", queue, key.hash)
@@ -137,6 +138,91 @@ async def test_who_changes_jobs_need_not_read_them(
         assert (await ref.get()).state is JobState.CANCELLED
 
 
+PAUSE: Final = ("queues", "pause", "house/limited", "--reason", "no bank", "--by", "ann")
+
+
+async def test_operators_pause_and_resume_queues_through_the_admin_runtime(
+    installation: Installation, tmp_path: Path
+) -> None:
+    """Without any right on streams or consumers; who and why is recorded."""
+    async with admin(installation, tmp_path):
+        refused = installation.violations("changer")
+        paused = await command(installation, "changer", *PAUSE, "--for", "1h")
+        assert (paused.returncode, paused.stderr) == (0, "")
+        limited = (await listed_queues(installation))["limited"]
+        assert (limited["paused"], limited["pauseReason"], limited["pausedBy"]) == (
+            True,
+            "no bank",
+            "ann",
+        )
+        assert limited["drift"] == []
+        resumed = await command(installation, "changer", "queues", "resume", "house/limited")
+        assert resumed.stdout.startswith("house/limited is resumed")
+        assert installation.violations("changer") == refused
+        denied = await command(installation, "reader", *PAUSE)
+        assert denied.returncode == 1
+        assert "may not publish to rpc.v1.Jobs.PauseQueue" in denied.stderr
+        assert not (await listed_queues(installation))["limited"]["paused"]
+
+
+async def test_operators_list_queues_through_the_admin_runtime_with_all_facts(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async with household(installation.access("house")) as jobs, admin(installation, tmp_path):
+        refused = installation.violations("reader")
+        ref = await jobs.unattended.create(Chore())
+
+        async def is_seen() -> bool:
+            waiting = (await listed_queues(installation))["unattended"]
+            return bool(waiting["states"].get("pending") and waiting["depth"])
+
+        await until(is_seen, "the projection and the work queue have the job")
+        waiting = (await listed_queues(installation))["unattended"]
+        assert waiting["oldestAgeMs"] >= 0
+        assert waiting["unattended"]
+        assert installation.violations("reader") == refused
+        await ref.cancel()
+
+
+async def test_without_an_admin_runtime_only_rights_on_consumers_pause_a_queue(
+    installation: Installation,
+) -> None:
+    refused = installation.violations("keeper")
+    paused = await command(installation, "keeper", *PAUSE)
+    assert (paused.returncode, paused.stderr) == (0, "")
+    resumed = await command(installation, "keeper", "queues", "resume", "house/limited")
+    assert resumed.stdout.startswith("house/limited is resumed")
+    assert installation.violations("keeper") == refused
+    missing = await command(installation, "changer", *PAUSE)
+    assert missing.returncode == 4
+    assert "no admin runtime answers rpc.v1.Jobs.PauseQueue" in missing.stderr
+
+
+async def listed_queues(installation: Installation) -> dict[str, dict[str, Any]]:
+    ended = await command(installation, "reader", "queues", "list", "--json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return {each["type"]: each for each in orjson.loads(ended.stdout)["queues"]}
+
+
+async def test_doctor_checks_through_the_admin_runtime_what_an_operator_may_not(
+    installation: Installation, tmp_path: Path
+) -> None:
+    async with admin(installation, tmp_path):
+        ended = await command(installation, "reader", "doctor", "--json")
+    told = orjson.loads(ended.stdout)
+    assert told["notSeen"] == []
+    sections = {each["name"]: each["findings"] for each in told["sections"]}
+    for name in ("streams", "readers", "clock"):
+        assert sections[name][0]["says"].startswith("checked by the admin runtime")
+    assert {"level": "fine", "says": "JOBS_WORK is up to date"} in sections["streams"]
+    alone = await command(installation, "reader", "doctor", "--json")
+    assert {"streams", "readers", "clock"} <= set(orjson.loads(alone.stdout)["notSeen"])
+
+
+async def command(installation: Installation, who: str, *arguments: str) -> CompletedProcess[str]:
+    return await asyncio.to_thread(installation.command, who, *arguments)
+
+
 async def test_who_may_only_change_jobs_can_use_every_command_that_does(
     installation: Installation, tmp_path: Path
 ) -> None:
@@ -184,12 +270,12 @@ async def test_a_dead_job_is_replayed_and_another_dismissed(
 
 
 async def taken_and_forgotten(
-    installation: Installation, jobs: HouseJobs, count: int
+    installation: Installation, jobs: ExampleJobs[Chore, str], count: int
 ) -> list[JobRef[Any]]:
     """By a worker of the queue that dies before it says anything: the server gives them up."""
     async with installation.connection("house") as connection:
         # In another account the server forgets what a worker asked for a moment after it has left.
-        await until(lambda: is_asked_by_nobody(connection), "nobody asks for jobs")
+        await until(lambda: has_no_pull_requests(connection), "no worker requests jobs")
         refs: list[JobRef[Any]] = [await jobs.limited.create(Chore()) for _ in range(count)]
         taken: set[str] = set()
         inbox = connection.new_inbox()
@@ -201,7 +287,7 @@ async def taken_and_forgotten(
     return refs
 
 
-async def is_asked_by_nobody(connection: Connection) -> bool:
+async def has_no_pull_requests(connection: Connection) -> bool:
     info = await api.request(connection, "CONSUMER.INFO.JOBS_WORK.house-limited")
     return bool(info["num_waiting"] == 0)
 
@@ -273,7 +359,7 @@ async def test_a_job_whose_time_is_over_leaves_the_log(
 
 @asynccontextmanager
 async def a_slot_left_behind(installation: Installation, room: str) -> AsyncIterator[KeyState]:
-    """Of a job that is over, in a key that nobody renews."""
+    """Of a job that is over, in a key that is not renewed."""
     async with (
         household(installation.access("house")) as jobs,
         installation.connection(ROOT_USER) as root,
@@ -329,7 +415,7 @@ async def test_a_key_is_released_by_who_may_change_and_not_by_who_may_read(
         await until(released, "its lease is over")
 
 
-async def test_who_may_watch_reads_every_jobs_log_and_asks_nobody(
+async def test_a_user_who_may_watch_reads_the_log_of_every_job_without_the_admin_runtime(
     installation: Installation,
 ) -> None:
     async with (

@@ -1,6 +1,6 @@
 """What the server refuses: a garden that wants to meddle with the house, and others with more.
 
-With accounts the same is tried by somebody in the garden's account whom no permissions bind: the
+With accounts the same is tried by a user in the garden's account without restrictions: the
 account alone keeps him out.
 """
 
@@ -35,7 +35,7 @@ def consumer(stream: str, **config: Any) -> str:
 
 @dataclass(frozen=True)
 class Deed:
-    """`api`: a call of JetStream, whatever prefix it has. `undone`: nobody may do it as a trial."""
+    """`api`: a call of JetStream, whatever prefix it has. `undone`: too harmful to try."""
 
     what: str
     subject: str
@@ -70,7 +70,15 @@ OF_A_SERVICE: Final = (
     call("list operations", "STREAM.INFO.JOBS_CONTROL"),
     call("delete operations", "STREAM.PURGE.JOBS_CONTROL", undone=True),
     Deed("ask for an operation", "rpc.v1.Jobs.Operate", "{}", undone=True),
-    Deed("give directives to workers", "trellis.control.jobs.house", "{}", undone=True),
+    Deed("direct another service's worker", "trellis.control.jobs.workers.house.i1", "{}"),
+    call(
+        "read another service's worker",
+        "DIRECT.GET.JOBS_CONTROL.trellis.control.jobs.workers.house.i1",
+    ),
+    Deed("list all queues", "rpc.v1.Jobs.ListQueues", "{}", undone=True),
+    Deed("have a queue paused", "rpc.v1.Jobs.PauseQueue", "{}", undone=True),
+    Deed("have a queue resumed", "rpc.v1.Jobs.ResumeQueue", "{}", undone=True),
+    Deed("have the installation checked", "rpc.v1.Jobs.Doctor", "{}", undone=True),
     call("read a job of another", f"DIRECT.GET.JOBS.{JOB}.>"),
     call("read the log of everybody", "DIRECT.GET.JOBS.trellis.jobs.>"),
     call("read the newest of any service", "DIRECT.GET.JOBS.trellis.jobs.*.work.*.completed"),
@@ -163,11 +171,43 @@ OF_OPERATORS: Final = (
     ("reader", Deed("dismiss", "rpc.v1.Jobs.DismissDLQ", "{}", undone=True)),
     ("reader", Deed("operate", "rpc.v1.Jobs.Operate", "{}", undone=True)),
     ("reader", Deed("stop an operation", "rpc.v1.Jobs.StopOperation", "{}", undone=True)),
+    ("reader", Deed("pause a queue", "rpc.v1.Jobs.PauseQueue", "{}", undone=True)),
+    ("reader", Deed("resume a queue", "rpc.v1.Jobs.ResumeQueue", "{}", undone=True)),
+    ("reader", call("pause past it", "CONSUMER.PAUSE.JOBS_WORK.house-work", undone=True)),
+    ("changer", call("pause past it", "CONSUMER.PAUSE.JOBS_WORK.house-work", undone=True)),
+    ("changer", Deed("list queues", "rpc.v1.Jobs.ListQueues", "{}", undone=True)),
+    ("watcher", Deed("list queues", "rpc.v1.Jobs.ListQueues", "{}", undone=True)),
+    ("watcher", Deed("pause a queue", "rpc.v1.Jobs.PauseQueue", "{}", undone=True)),
+    ("watcher", Deed("resume a queue", "rpc.v1.Jobs.ResumeQueue", "{}", undone=True)),
+    ("watcher", Deed("ask doctor", "rpc.v1.Jobs.Doctor", "{}", undone=True)),
+    ("provisioner", Deed("pause a queue", "rpc.v1.Jobs.PauseQueue", "{}", undone=True)),
+    ("provisioner", Deed("statistics", "rpc.v1.Jobs.Stats", "{}", undone=True)),
+    ("jobs-admin", call("pause all job starts", "CONSUMER.PAUSE.JOBS.to-work", undone=True)),
+    ("jobs-admin", call("delete a queue", "CONSUMER.DELETE.JOBS_WORK.house-work", undone=True)),
     ("reader", Deed("write an operation", OPERATION, "{}")),
     ("changer", Deed("write an operation", OPERATION, "{}")),
     ("watcher", Deed("write an operation", OPERATION, "{}")),
     ("watcher", Deed("operate", "rpc.v1.Jobs.Operate", "{}", undone=True)),
-    ("jobs-admin", Deed("write other records", f"{CONTROL}.workers.house.i1", "{}")),
+    ("reader", Deed("direct a worker", f"{CONTROL}.workers.house.i1", "{}")),
+    ("changer", Deed("direct a worker", f"{CONTROL}.workers.house.i1", "{}")),
+    ("watcher", Deed("direct a worker", f"{CONTROL}.workers.house.i1", "{}")),
+    ("provisioner", Deed("direct a worker", f"{CONTROL}.workers.house.i1", "{}")),
+    ("foreman", Deed("direct past the admin runtime", f"{CONTROL}.workers.house.i1", "{}")),
+    ("foreman", Deed("list jobs", "rpc.v1.Jobs.List", "{}", undone=True)),
+    ("foreman", Deed("cancel", "rpc.v1.Jobs.Cancel", "{}", undone=True)),
+    ("foreman", call("read workers", f"DIRECT.GET.JOBS_CONTROL.{CONTROL}.workers.house.i1")),
+    ("reader", Deed("direct by request", "rpc.v1.Jobs.DirectWorkers", "{}", undone=True)),
+    ("changer", Deed("direct by request", "rpc.v1.Jobs.DirectWorkers", "{}", undone=True)),
+    ("watcher", Deed("direct by request", "rpc.v1.Jobs.DirectWorkers", "{}", undone=True)),
+    ("keeper", Deed("direct by request", "rpc.v1.Jobs.DirectWorkers", "{}", undone=True)),
+    ("keeper", Deed("direct a worker", f"{CONTROL}.workers.house.i1", "{}")),
+    ("director", Deed("write other records", f"{CONTROL}.limits.house.i1", "{}")),
+    ("director", Deed("write an operation", OPERATION, "{}")),
+    ("director", call("read an operation", f"DIRECT.GET.JOBS_CONTROL.{OPERATION}")),
+    ("director", call("delete workers", "STREAM.PURGE.JOBS_CONTROL", undone=True)),
+    ("director", Deed("cancel", "rpc.v1.Jobs.Cancel", "{}", undone=True)),
+    ("director", Deed("write an event", f"{JOB}.cancelled", EVENT)),
+    ("jobs-admin", Deed("write other records", f"{CONTROL}.limits.house.i1", "{}")),
     ("jobs-admin", call("purge operations", "STREAM.PURGE.JOBS_CONTROL", undone=True)),
     ("provisioner", Deed("write an operation", OPERATION, "{}")),
     ("reader", Deed("release a key", "rpc.v1.Jobs.ReleaseKey", "{}", undone=True)),
@@ -220,14 +260,14 @@ async def test_in_an_account_of_its_own_it_could_not(in_accounts: Installation, 
 
 
 @pytest.mark.parametrize(("who", "deed"), OF_OPERATORS, ids=named)
-async def test_nobody_has_more_rights_than_he_needs(
+async def test_no_user_has_more_rights_than_it_needs(
     installation: Installation, who: str, deed: Deed
 ) -> None:
     await refused(installation, who, deed)
 
 
 async def refused(installation: Installation, who: str, deed: Deed) -> None:
-    """And somebody with all rights is not, where there is no harm in trying."""
+    """And a user with all rights is not refused, where trying does no harm."""
     prefixes = {
         installation.prefixes.get(who, "$JS.API"),
         installation.prefixes["garden"],
@@ -244,7 +284,7 @@ async def refused(installation: Installation, who: str, deed: Deed) -> None:
 
 
 async def has_no_effect(connection: Connection, subject: str, body: str, *, bound: bool) -> bool:
-    """It is not permitted; unbound: nobody is there to ask, or only one without JetStream."""
+    """It is not permitted; unbound: no server is there to ask, or only one without JetStream."""
     try:
         answer = await connection.request(subject, body.encode(), timeout=2)
     except NotPermitted:
@@ -318,5 +358,5 @@ async def hears_only_its_own(installation: Installation, who: str, subject: str,
     ):
         await root.publish(said, b"secret")
         await root.publish(own, b"own")
-        await until(lambda: own in heard, "it hears of its own")
+        await until(lambda: own in heard, "it receives the message of its own key")
         assert set(heard) <= {own}

@@ -70,8 +70,8 @@ async def test_jobs_of_a_key_wait_for_each_other_and_too_many_are_refused(
 
 
 @contextmanager
-def worker_process(installation: Installation, said: Path) -> Iterator[None]:
-    with said.open("wb") as output:
+def worker_process(installation: Installation, printed: Path) -> Iterator[None]:
+    with printed.open("wb") as output:
         worker = subprocess.Popen(
             (COMMAND, "worker", "tests.permissions.services:house", "--queues", "work"),
             cwd=ROOT,
@@ -106,7 +106,7 @@ async def test_a_worker_ends_when_nothing_is_left(installation: Installation) ->
 
 
 async def test_none_of_that_is_refused_by_the_server(installation: Installation) -> None:
-    """What is asked in vain is only whether it may provision."""
+    """It is refused nothing but the question whether it may provision."""
     before = installation.violations("house")
     mine = installation.access("house")
     async with staff(mine, "work", "keyed") as at_work, household(mine) as elsewhere:

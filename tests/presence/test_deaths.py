@@ -10,22 +10,26 @@ from __future__ import annotations
 import asyncio
 import signal
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.presence.test_heartbeats import OF_WORK, heartbeat, subject_of
+from tests.presence.test_heartbeats import WORK_HEARTBEATS, heartbeat, subject_of
+from tests.support.example_service import Report, Task, TaskWorker
 from tests.support.facts import until
-from tests.support.lab import Probe, Report, Task, probe, producer, worker
-from tests.support.worker_process import worker_process
+from tests.support.lab import Probe, probe, producer, worker
+from tests.support.worker_process import WorkerProcess, worker_process
 from trellis_jobs import JobRef
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import stored_message
+from trellis_jobs.jetstream.control.worker_records import WorkerRecords
 from trellis_jobs.jetstream.log.presence import Presence
 from trellis_jobs.model.presence import WorkerHeartbeat, death_reason
+from trellis_jobs.model.worker_record import declare_dead
 
-KILLS = 6
+KILLS = 10
 LEASE = 1.0
 
 
@@ -51,6 +55,18 @@ def test_a_worker_is_dead_after_two_missed_heartbeats(
 ) -> None:
     beat = heartbeat_of("w", interval=interval)
     assert (death_reason(beat, timedelta(seconds=age)) is not None) == is_dead
+
+
+@pytest.mark.parametrize(
+    ("connected_for", "is_dead"), [(None, True), (0.5, False), (14.9, False), (15.1, True)]
+)
+def test_silence_during_an_outage_proves_nothing(
+    connected_for: float | None, is_dead: bool
+) -> None:
+    """Its interval is 5 s, and it may reconnect 5 s after the reader of its heartbeats."""
+    since = None if connected_for is None else timedelta(seconds=connected_for)
+    reason = death_reason(heartbeat_of("w", interval=5), timedelta(minutes=1), since)
+    assert (reason is not None) == is_dead
 
 
 async def errors_after_a_takeover(ref: JobRef[Report]) -> list[str]:
@@ -109,6 +125,59 @@ async def test_a_worker_whose_heartbeats_come_while_its_lease_runs_out_is_not_re
         assert error.message == f"worker {instance} did not renew its lease within 1 s"
 
 
+async def test_after_an_outage_that_was_longer_than_the_lease_no_worker_is_reported_as_dead(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """No worker could send heartbeats. The other one is stopped: it would adopt its job first."""
+    async with worker(server.url, "work") as bench:
+        with worker_process(server.url, tmp_path, "work") as other:
+            await other.until_ready()
+            ref = await started_by(other, bench)
+            server.kill()
+            other.send(signal.SIGSTOP)
+            await asyncio.sleep(2 * LEASE)  # the subject of the test
+            server.restart()
+            assert await errors_after_a_takeover(ref) == ["visibility_timeout"]
+            other.send(signal.SIGCONT)
+            await until(lambda: ref.id in other.cancelled, "its handler is stopped")
+
+
+async def started_by(other: WorkerProcess, bench: TaskWorker) -> JobRef[Report]:
+    """A job that hangs in the other worker: jobs that this one starts are cancelled."""
+    while True:
+        ref = await bench.jobs.work.create(Task(do="hang"))
+        await until(partial(_runs_in, ref.id, other, bench), "it runs")
+        if ref.id not in bench.begun:
+            return ref
+        await ref.cancel()
+
+
+def _runs_in(job_id: str, other: WorkerProcess, bench: TaskWorker) -> bool:
+    return job_id in bench.begun or job_id in [ran for ran, _ in other.runs]
+
+
+async def test_a_worker_that_was_declared_dead_is_reported_as_dead_although_it_sends_heartbeats(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task(do="hang"))
+        with worker_process(server.url, tmp_path, "work") as lost:
+            await lost.until_running(ref.id)
+            lost.kill()
+        records = WorkerRecords(raw.connection, supports_ttl=raw.features.message_ttl)
+        [stored] = await records.all("lab")
+        await records.change(
+            stored, lambda record: declare_dead(record, by="admin-1", at=datetime.now(UTC), lost={})
+        )
+        instance = stored.record.profile.instance
+        beating = asyncio.create_task(keep_beating(raw, instance))
+        async with worker(server.url, "work"):
+            assert await errors_after_a_takeover(ref) == ["worker_death"]
+        beating.cancel()
+        (error,) = (await ref.get()).errors
+        assert error.message == f"worker {instance} died: admin-1 declared it dead"
+
+
 async def keep_beating(raw: Probe, instance: str) -> None:
     presence = Presence(raw.connection, raw.features)
     while True:
@@ -123,7 +192,7 @@ async def test_a_worker_is_present_while_a_handler_blocks_its_event_loop(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         with worker_process(server.url, tmp_path, "work") as blocked:
             await blocked.until_ready()
-            ref = await jobs.work.create(Task(do="block"))
+            ref = await jobs.work.create(Task(do="block", seconds=3))
             await ref.wait(timeout=20)
         job = f"trellis.jobs.lab.work.{ref.id}"
         started = await stored_message.newest(raw.connection, LOG, f"{job}.started")
@@ -135,8 +204,10 @@ async def test_a_worker_is_present_while_a_handler_blocks_its_event_loop(
 
 async def heartbeats_between(raw: Probe, first: int, last: int) -> int:
     count = 0
-    found = await stored_message.next_from(raw.connection, LOG, OF_WORK, first)
+    found = await stored_message.next_from(raw.connection, LOG, WORK_HEARTBEATS, first)
     while found is not None and found.sequence < last:
         count += 1
-        found = await stored_message.next_from(raw.connection, LOG, OF_WORK, found.sequence + 1)
+        found = await stored_message.next_from(
+            raw.connection, LOG, WORK_HEARTBEATS, found.sequence + 1
+        )
     return count

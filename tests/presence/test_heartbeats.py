@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Probe, bench, probe, producer, worker
+from tests.support.lab import LAB, Probe, lab_worker, probe, producer, worker
 from tests.support.servers import start_version
 from trellis_jobs import Workers
 from trellis_jobs.embedded import EmbeddedServer
@@ -27,7 +27,7 @@ from trellis_jobs.worker.handlers import Handlers
 from trellis_jobs.worker.host import WorkerHost
 
 SHORT = timedelta(seconds=0.3)
-OF_WORK = "trellis.jobs.workers.lab.work.*.heartbeat"
+WORK_HEARTBEATS = "trellis.jobs.workers.lab.work.*.heartbeat"
 
 
 async def newest(raw: Probe, subject: str) -> Message | None:
@@ -76,14 +76,14 @@ async def test_a_heartbeat_expires_after_half_a_minute(server: EmbeddedServer) -
 async def test_each_connection_of_a_service_is_a_separate_instance(
     server: EmbeddedServer,
 ) -> None:
-    made = bench()
+    made = lab_worker()
     instances: list[str] = []
     async with probe(server.url) as raw:
         for _ in range(2):
             async with made.service.connect(server.url, workers=Workers(queues=["work"])):
 
                 async def a_new_one() -> str | None:
-                    beat = await newest(raw, OF_WORK)
+                    beat = await newest(raw, WORK_HEARTBEATS)
                     instance = subject_of(beat).split(".")[5] if beat else None
                     return None if instance in instances else instance
 
@@ -96,7 +96,7 @@ async def short_lived(raw: Probe) -> AsyncIterator[tuple[WorkerHost, Presence]]:
     """Runs a worker whose heartbeats are sent, and expire, more than ten times as fast."""
     presence = Presence(raw.connection, raw.features, interval=SHORT)
     handlers = Handlers()
-    handlers.register(LabJobs.contract.queues["work"], bench().handle, "the lab's")
+    handlers.register(LAB.contract.queues["work"], lab_worker().handle, "the handler of the test")
     dependencies = HostDependencies(
         raw.connection, raw.events, presence, Telemetry(), Environment()
     )
@@ -131,7 +131,7 @@ async def test_a_worker_is_present_while_it_lives_and_gone_soon_after(
         await until(lambda: death(presence, host.instance))
 
         async def none_is_left() -> bool:
-            return await newest(raw, OF_WORK) is None
+            return await newest(raw, WORK_HEARTBEATS) is None
 
         await until(none_is_left, "the last heartbeat has expired too")
         assert await death(presence, host.instance) == "died: the log holds no heartbeat of it"
@@ -139,7 +139,7 @@ async def test_a_worker_is_present_while_it_lives_and_gone_soon_after(
 
 async def test_a_worker_that_stops_sends_a_last_heartbeat(server: EmbeddedServer) -> None:
     async with probe_of_a_stopped_worker(server.url) as (raw, instance):
-        last = await newest(raw, OF_WORK)
+        last = await newest(raw, WORK_HEARTBEATS)
         assert last is not None
         assert json.loads(last.data)["stopping"] is True
         assert (last.headers or {})["Nats-TTL"] == "30s"
@@ -157,7 +157,7 @@ async def probe_of_a_stopped_worker(url: str) -> AsyncIterator[tuple[Probe, str]
             instance = subject_of(await heartbeat(raw)).split(".")[5]
 
         async def has_two() -> bool:
-            filtered = json.dumps({"subjects_filter": OF_WORK}).encode()
+            filtered = json.dumps({"subjects_filter": WORK_HEARTBEATS}).encode()
             answer = await raw.connection.request("$JS.API.STREAM.INFO.JOBS", filtered)
             return bool(sum(json.loads(answer.data)["state"]["subjects"].values()) > 1)
 
@@ -170,7 +170,7 @@ async def test_a_worker_that_could_never_send_a_heartbeat_counts_as_dead(
 ) -> None:
     async with producer(server.url), probe(server.url) as raw:
         presence = Presence(raw.connection, raw.features)
-        assert await death(presence, "nobody") == "died: the log holds no heartbeat of it"
+        assert await death(presence, "unknown") == "died: the log holds no heartbeat of it"
 
 
 async def test_where_heartbeats_cannot_expire_a_worker_without_one_is_not_called_dead() -> None:
@@ -178,4 +178,4 @@ async def test_where_heartbeats_cannot_expire_a_worker_without_one_is_not_called
         async with worker(server.url, "work"), probe(server.url) as raw:
             beat = await heartbeat(raw)
             assert "Nats-TTL" not in (beat.headers or {})
-            assert await death(Presence(raw.connection, raw.features), "nobody") is None
+            assert await death(Presence(raw.connection, raw.features), "unknown") is None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from tests.support.example_service import Report, Task, example_jobs
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Probe, Report, Task, bench, probe, producer, worker
-from trellis_jobs import ActiveJob, Jobs, Service, Workers, job
+from tests.support.lab import LAB, Probe, lab_worker, probe, producer, worker
+from trellis_jobs import ActiveJob, Service, Workers
 from trellis_jobs.contract.consumer_metadata import CONTRACT, read_contract
 from trellis_jobs.contract.topology import Config, Topology, consumer_name, queue_consumer
 from trellis_jobs.embedded import EmbeddedServer
@@ -20,7 +21,7 @@ from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 
-DESIRED = queue_consumer("lab", LabJobs.contract.queues["work"])
+DESIRED = queue_consumer("lab", LAB.contract.queues["work"])
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ async def make_consumer(raw: Probe, config: Config, **different: Any) -> None:
 
 
 async def start(server: EmbeddedServer) -> None:
-    async with bench().service.connect(server.url, workers=Workers(queues=["work"])):
+    async with lab_worker().service.connect(server.url, workers=Workers(queues=["work"])):
         pass
 
 
@@ -98,19 +99,27 @@ async def test_an_unfit_consumer_fails_the_start_and_is_left_alone(
     assert (await raw.consumer("work"))["config"] == before
 
 
-class DashedJobs(Jobs, service="a-b"):
-    c = job(Task, Report)
+DASHED: Final = example_jobs(
+    "a-b",
+    Task,
+    Report,
+    c={},
+)
 
 
-class OtherJobs(Jobs, service="a"):
-    b_c = job(Task, Report)
+OTHER: Final = example_jobs(
+    "a",
+    Task,
+    Report,
+    b_c={},
+)
 
 
 async def test_two_services_whose_consumers_would_share_a_name_do_not_share_it(
     server: EmbeddedServer,
 ) -> None:
     assert consumer_name("a-b", "c") == consumer_name("a", "b-c")
-    first, second = Service(DashedJobs), Service(OtherJobs)
+    first, second = Service(DASHED), Service(OTHER)
 
     async def handle(active: ActiveJob[Task]) -> Report:
         return Report(text=active.payload.text, tries=active.tries)
@@ -153,13 +162,13 @@ async def test_a_consumer_tells_what_its_queue_takes(server: EmbeddedServer, raw
     queue = read_contract({CONTRACT: note}, "lab", "work")
     assert queue is not None
     assert (queue.ack_wait, queue.retry.max_tries) == (timedelta(seconds=1), 3)
-    assert queue.payload.schema() == LabJobs.contract.queues["work"].payload.schema()
+    assert queue.payload.schema() == LAB.contract.queues["work"].payload.schema()
 
 
 async def test_a_newer_deploy_tells_the_newer_contract_and_a_pause_outlives_it(
     server: EmbeddedServer, raw: Probe
 ) -> None:
-    older = replace(LabJobs.contract.queues["work"], concurrency=7)
+    older = replace(LAB.contract.queues["work"], concurrency=7)
     await ensure_consumer(raw.connection, queue_consumer("lab", older))
     pause = {"pause_until": "2100-01-01T00:00:00Z"}
     await api.request(raw.connection, "CONSUMER.PAUSE.JOBS_WORK.lab-work", pause)
@@ -173,7 +182,7 @@ async def test_two_versions_at_once_do_not_fight_over_the_contract(
     server: EmbeddedServer, raw: Probe
 ) -> None:
     """Only a start writes: what the second wrote stays, however long both run."""
-    other = queue_consumer("lab", replace(LabJobs.contract.queues["work"], concurrency=7))
+    other = queue_consumer("lab", replace(LAB.contract.queues["work"], concurrency=7))
     async with worker(server.url, "work") as first:
         await ensure_consumer(raw.connection, other)
         ref = await first.jobs.work.create(Task())

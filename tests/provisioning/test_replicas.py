@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import Cluster, cluster
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import Task, bench, probe
+from tests.support.lab import lab_worker, probe
 from trellis_jobs import Workers
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.embedded import HOST, EmbeddedServer
@@ -95,7 +96,7 @@ async def test_new_streams_follow_the_cluster_and_others_change_only_when_told(
     three: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     await three.until_ready()
-    service = bench().service
+    service = lab_worker().service
 
     async def start(expected: int, **options: Any) -> None:
         async with service.connect(three.url, workers=Workers(queues=["work"]), **options):
@@ -150,6 +151,6 @@ async def test_without_the_system_account_the_service_starts_with_one_replica(
     with EmbeddedServer.start(config=WITH_SYSTEM_ACCOUNT) as server:
         url = f"nats://app:app@{HOST}:{server.port}"
         system = f"nats://{who}@{HOST}:{server.port}"
-        async with bench().service.connect(url, workers=False, system_account=system):
+        async with lab_worker().service.connect(url, workers=False, system_account=system):
             assert await replicas(url) == {1}
     assert "cannot read the size of the cluster" in caplog.text

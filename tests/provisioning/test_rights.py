@@ -12,9 +12,10 @@ from typing import Final
 import pytest
 
 from tests.keys import keyed_lab
-from tests.keys.keyed_lab import DeskJobs, Key, Sync
+from tests.keys.keyed_lab import HELPDESK, Key
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Probe, Task, bench, probe, producer, worker
+from tests.support.lab import LAB, Probe, lab_worker, probe, producer, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs import JobCancelled, QueueFull, Service, Workers
 from trellis_jobs.contract.declaration import ServiceContract
@@ -30,7 +31,7 @@ from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 from trellis_jobs.model.states import JobState
 
 QUEUES: Final = ("work", "slow")
-AT_ONCE: Final = api.TIMEOUT  # which a question would take that nobody may answer
+AT_ONCE: Final = api.TIMEOUT  # the time that a request without an answer takes
 
 
 def rights(contract: ServiceContract, *without: str) -> str:
@@ -50,10 +51,10 @@ PROVISION: Final = json.dumps({"publish": PROVISIONER.publish, "subscribe": PROV
 INBOXES: Final = {
     "attacher": "_INBOX_lab",
     "producer": "_INBOX_lab",
-    "desk": "_INBOX_desk",
+    "helpdesk": "_INBOX_helpdesk",
     "provisioner": "_INBOX_provisioner",
 }
-LAB: Final = LabJobs.contract
+CONTRACT: Final = LAB.contract
 MAKE: Final = ("$JS.API.CONSUMER.CREATE.JOBS_WORK",)
 WORK: Final = ("$JS.API.CONSUMER.CREATE.JOBS_WORK", "$JS.API.CONSUMER.INFO", "$JS.ACK")
 KEYS: Final = ("$KV", "$JS.API.DIRECT.GET.KV_JOBS_KEYS")
@@ -61,12 +62,12 @@ KEYS: Final = ("$KV", "$JS.API.DIRECT.GET.KV_JOBS_KEYS")
 CONFIG: Final = f"""
 authorization {{ users: [
     {user("operator")}
-    {user("service", rights(LAB))}
-    {user("attacher", rights(LAB, *MAKE))}
-    {user("producer", rights(LAB, *WORK))}
+    {user("service", rights(CONTRACT))}
+    {user("attacher", rights(CONTRACT, *MAKE))}
+    {user("producer", rights(CONTRACT, *WORK))}
     {user("provisioner", PROVISION)}
-    {user("desk", rights(DeskJobs.contract))}
-    {user("keyless", rights(DeskJobs.contract, *KEYS))}
+    {user("helpdesk", rights(HELPDESK.contract))}
+    {user("keyless", rights(HELPDESK.contract, *KEYS))}
 ] }}
 """
 
@@ -108,18 +109,18 @@ async def test_a_service_creates_runs_retries_cancels_and_reads_its_jobs(
     guarded: EmbeddedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     await provisioned(guarded)
-    async with worker(url(guarded, "service"), *QUEUES) as bench:
-        again = await bench.jobs.work.create(Task(do="fail once"))
-        running = await bench.jobs.slow.create(Task(do="wait"))
+    async with worker(url(guarded, "service"), *QUEUES) as working:
+        again = await working.jobs.work.create(Task(do="fail once"))
+        running = await working.jobs.slow.create(Task(do="wait"))
         assert (await again.wait(timeout=10)).tries == 2
-        await bench.until_running(running)
+        await working.until_running(running)
         await running.cancel("no longer needed")
         with pytest.raises(JobCancelled):
             await running.wait(timeout=10)
-        await until(lambda: bench.cancelled == [running.id])
+        await until(lambda: working.cancelled == [running.id])
         assert [event.kind for event in await again.events()][-1] == "completed"
         assert (await again.get()).state is JobState.COMPLETED
-        several = await bench.jobs.work.create_many([Task(text=str(n)) for n in range(20)])
+        several = await working.jobs.work.create_many([Task(text=str(n)) for n in range(20)])
         assert [(await ref.wait(timeout=10)).text for ref in several] == [str(n) for n in range(20)]
     assert "violation" not in caplog.text
 
@@ -141,8 +142,8 @@ async def test_a_lost_attempt_is_taken_over_with_the_rights_of_a_service(
 
 async def test_a_start_asks_only_for_its_own_consumers(guarded: EmbeddedServer) -> None:
     await provisioned(guarded)
-    async with overheard(guarded) as heard, worker(url(guarded, "service"), "work") as bench:
-        ref = await bench.jobs.work.create(Task())
+    async with overheard(guarded) as heard, worker(url(guarded, "service"), "work") as working:
+        ref = await working.jobs.work.create(Task())
         await ref.wait(timeout=10)
         await ref.get()
     heard = [subject for subject in heard if "to-work" not in subject]  # the server's own source
@@ -151,7 +152,7 @@ async def test_a_start_asks_only_for_its_own_consumers(guarded: EmbeddedServer) 
     assert not any("STREAM.INFO" in subject for subject in heard)
     about_work = {s for s in heard if ".JOBS_WORK" in s and "MSG.NEXT" not in s}
     # The first of its own consumers that answers tells the server's time.
-    own = {f"$JS.API.CONSUMER.INFO.JOBS_WORK.lab-{name}" for name in LAB.queues}
+    own = {f"$JS.API.CONSUMER.INFO.JOBS_WORK.lab-{name}" for name in CONTRACT.queues}
     assert about_work - own == {
         "$JS.API.CONSUMER.CREATE.JOBS_WORK.lab-work.trellis.work.lab.work.*"
     }
@@ -171,7 +172,7 @@ async def test_without_an_operators_provisioning_the_start_fails_at_once(
     began = time.monotonic()
     workers = False if name == "producer" else Workers(queues=QUEUES)
     with pytest.raises(InfrastructureMissing, match="infra apply"):
-        async with bench().service.connect(url(guarded, name), workers=workers):
+        async with lab_worker().service.connect(url(guarded, name), workers=workers):
             pass
     assert time.monotonic() - began < AT_ONCE
 
@@ -180,7 +181,7 @@ async def test_a_consumer_made_by_an_operator_is_enough_and_its_lease_counts(
     guarded: EmbeddedServer,
 ) -> None:
     await provisioned(guarded)
-    desired = queue_consumer("lab", LabJobs.contract.queues["work"])
+    desired = queue_consumer("lab", LAB.contract.queues["work"])
     with pytest.raises(InfrastructureMissing, match="consumer lab-work"):
         async with worker(url(guarded, "attacher"), "work"):
             pass
@@ -189,8 +190,8 @@ async def test_a_consumer_made_by_an_operator_is_enough_and_its_lease_counts(
     async with raw_access(guarded, "attacher") as raw:
         in_force = await ensure_consumer(raw.connection, desired)
         assert in_force["ack_wait"] == 7_000_000_000
-    async with worker(url(guarded, "attacher"), "work") as bench:
-        ref = await bench.jobs.work.create(Task(text="attached"))
+    async with worker(url(guarded, "attacher"), "work") as working:
+        ref = await working.jobs.work.create(Task(text="attached"))
         assert (await ref.wait(timeout=10)).text == "attached"
 
 
@@ -198,13 +199,13 @@ async def test_provisioning_needs_no_rights_to_jobs(guarded: EmbeddedServer) -> 
     async with raw_access(guarded, "provisioner") as raw:
         assert not (await provision(raw.connection, Topology(raw.features))).is_unchanged
         assert (await provision(raw.connection, Topology(raw.features))).is_unchanged
-    async with worker(url(guarded, "service"), "work") as bench:
-        assert (await (await bench.jobs.work.create(Task())).wait(timeout=10)).tries == 1
+    async with worker(url(guarded, "service"), "work") as working:
+        assert (await (await working.jobs.work.create(Task())).wait(timeout=10)).tries == 1
 
 
 async def test_a_producer_needs_no_rights_to_work(guarded: EmbeddedServer) -> None:
     await provisioned(guarded)
-    service = Service(LabJobs)
+    service = Service(LAB)
     async with (
         service.connect(url(guarded, "producer"), workers=False),
         worker(url(guarded, "service"), "work"),
@@ -222,7 +223,7 @@ async def test_what_is_denied_is_said_at_once_and_by_name(guarded: EmbeddedServe
         assert time.monotonic() - began < AT_ONCE
 
 
-async def test_a_denied_message_that_nobody_waits_for_is_logged(
+async def test_a_denied_message_without_a_waiting_caller_is_logged(
     guarded: EmbeddedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with raw_access(guarded, "producer") as raw:
@@ -236,20 +237,20 @@ async def test_a_service_with_keys_creates_runs_refuses_and_cancels_with_rights_
 ) -> None:
     await provisioned(guarded)
     async with (
-        keyed_lab.worker(url(guarded, "desk"), "patient") as bench,
+        keyed_lab.worker(url(guarded, "helpdesk"), "patient") as working,
         probe(url(guarded, "operator")) as raw,
     ):
-        queue, key = bench.jobs.patient, Key(raw, DeskJobs.patient)
-        running = await queue.create(Sync(do="wait"))
-        await bench.until_running(running)
-        waiting = await queue.create(Sync())
+        queue, key = working.jobs.patient, Key(raw, "patient")
+        running = await queue.create(Task(do="wait"))
+        await working.until_running(running)
+        waiting = await queue.create(Task())
         with pytest.raises(QueueFull):
-            await queue.create(Sync())
+            await queue.create(Task())
         await waiting.cancel()
         assert await key.queued() == []
-        last = await queue.create(Sync())
-        bench.go.set()
-        assert await last.wait(timeout=10) == 1
+        last = await queue.create(Task())
+        working.go.set()
+        assert (await last.wait(timeout=10)).tries == 1
         await key.until_free()
     assert "violation" not in caplog.text
 
@@ -263,7 +264,7 @@ async def test_a_service_cannot_touch_the_keys_of_another(guarded: EmbeddedServe
 
     async with (
         probe(url(guarded, "operator")) as operator,
-        raw_access(guarded, "desk") as raw,
+        raw_access(guarded, "helpdesk") as raw,
     ):
         await operator.connection.request(theirs, b"theirs")
         with pytest.raises(NotPermitted, match="lab"):
@@ -271,12 +272,12 @@ async def test_a_service_cannot_touch_the_keys_of_another(guarded: EmbeddedServe
         with pytest.raises(NotPermitted, match="lab"):
             await raw.connection.request(f"$JS.API.DIRECT.GET.KV_JOBS_KEYS.{theirs}")
         await raw.connection.subscribe("$KV.JOBS_KEYS.lab.>", listen)
-        await raw.connection.subscribe("$KV.JOBS_KEYS.desk.>", listen)
+        await raw.connection.subscribe("$KV.JOBS_KEYS.helpdesk.>", listen)
         await raw.connection.flush()
-        for subject in (theirs, "$KV.JOBS_KEYS.desk.patient.abc"):
+        for subject in (theirs, "$KV.JOBS_KEYS.helpdesk.patient.abc"):
             await operator.connection.request(subject, b"an update")
-        await until(lambda: heard, "it hears of its own")
-        assert heard == ["$KV.JOBS_KEYS.desk.patient.abc"]
+        await until(lambda: heard, "it receives the message of its own key")
+        assert heard == ["$KV.JOBS_KEYS.helpdesk.patient.abc"]
 
 
 async def test_a_service_without_rights_to_its_keys_is_told_so_by_name(
@@ -285,6 +286,6 @@ async def test_a_service_without_rights_to_its_keys_is_told_so_by_name(
     await provisioned(guarded)
     async with keyed_lab.producer(url(guarded, "keyless")) as jobs:
         began = time.monotonic()
-        with pytest.raises(NotPermitted, match=r"KV_JOBS_KEYS\.\$KV\.JOBS_KEYS\.desk\.patient"):
-            await jobs.patient.create(Sync())
+        with pytest.raises(NotPermitted, match=r"KV_JOBS_KEYS\.\$KV\.JOBS_KEYS\.helpdesk\.patient"):
+            await jobs.patient.create(Task())
         assert time.monotonic() - began < AT_ONCE

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.lab import LabJobs, Probe, Task, bench, probe
+from tests.support.example_service import Task
+from tests.support.lab import LAB, Probe, lab_worker, probe
 from trellis_jobs.contract.topology import (
     ADVISORIES,
     CONTROL,
@@ -27,7 +28,7 @@ from trellis_jobs.jetstream.setup.provision import plan, provision
 from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
 
 STREAMS = (LOG, WORK, ADVISORIES, KEYS, CONTROL)
-DESIRED = queue_consumer("lab", LabJobs.contract.queues["work"])
+DESIRED = queue_consumer("lab", LAB.contract.queues["work"])
 
 
 async def settings(raw: Probe, stream: str) -> Config:
@@ -135,7 +136,7 @@ async def test_ten_services_start_at_once_on_an_empty_server_and_all_work(
     server: EmbeddedServer,
 ) -> None:
     async with AsyncExitStack() as stack:
-        ten = [bench() for _ in range(10)]
+        ten = [lab_worker() for _ in range(10)]
         await asyncio.gather(
             *(stack.enter_async_context(each.service.connect(server.url)) for each in ten)
         )
@@ -183,7 +184,7 @@ async def test_a_service_does_not_start_on_streams_that_endanger_its_jobs(
     async with probe(server.url) as raw:
         await make(raw, Topology(raw.features).log(), storage="memory")
     with pytest.raises(InfrastructureMismatch, match="storage"):
-        async with bench().service.connect(server.url):
+        async with lab_worker().service.connect(server.url):
             pass
 
 
@@ -228,7 +229,7 @@ async def test_what_older_servers_do_not_know_a_service_leaves_to_operators_and_
     older = {"allow_atomic": False, "allow_batched": False}
     async with probe(server.url) as raw:
         await make(raw, Topology(raw.features).log(), **older)
-        async with bench().service.connect(server.url):
+        async with lab_worker().service.connect(server.url):
             log = await settings(raw, LOG)
         assert not (log.keys() & older.keys()), "the server leaves false out"
         assert (

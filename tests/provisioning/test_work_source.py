@@ -15,8 +15,9 @@ from typing import Any, Final
 import pytest
 
 from tests.crash_points.source_scenarios import install
+from tests.support.example_service import Task, TaskWorker
 from tests.support.facts import until
-from tests.support.lab import Bench, Probe, Task, bench, probe, producer, worker
+from tests.support.lab import Probe, lab_worker, probe, producer, worker
 from tests.support.servers import NEWEST, start_version
 from trellis_jobs.contract.features import LEVEL_2_14, Features
 from trellis_jobs.contract.topology import FIXED_DELIVERY, Config, Topology
@@ -65,7 +66,7 @@ async def apply(raw: Probe) -> ProvisionReport:
 
 
 @asynccontextmanager
-async def busy(url: str, raw: Probe) -> AsyncIterator[Bench]:
+async def busy(url: str, raw: Probe) -> AsyncIterator[TaskWorker]:
     """Jobs come all the time; at the end each of them ran once, from one work message."""
     async with worker(url, "work") as at_work:
         refs, stop = [], asyncio.Event()
@@ -106,7 +107,7 @@ async def test_a_service_keeps_the_fixed_subject_and_says_who_can_change_it(
     """Services of older versions refuse to start at a subject that they do not know."""
     async with probe(server.url) as raw:
         await install(raw)
-        async with bench().service.connect(server.url):
+        async with lab_worker().service.connect(server.url):
             assert await subjects(raw) == (FIXED_DELIVERY, FIXED_DELIVERY)
     assert "every service knows its deliver_subject" in caplog.text
     assert "`trellis-jobs infra apply` makes it random" in caplog.text

@@ -6,15 +6,20 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
-from trellis_jobs import ActiveJob, Jobs, Service, job
+from tests.support.example_service import example_jobs
+from trellis_jobs import ActiveJob, Service
+
+DEPOT: Final = example_jobs(
+    "depot",
+    str,
+    str,
+    store={},
+)
 
 
-class DepotJobs(Jobs, service="depot"):
-    store = job(str, str)
-
-
-service = Service(DepotJobs)
+service = Service(DEPOT)
 
 
 @service.lifespan

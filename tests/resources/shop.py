@@ -10,13 +10,18 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
-from trellis_jobs import ActiveJob, Jobs, Resource, Service, job
+from tests.support.example_service import ExampleJobs, example_jobs
+from trellis_jobs import ActiveJob, Resource, Service
 
-
-class ShopJobs(Jobs, service="shop"):
-    pack = job(str, str, concurrency=4, max_deliver=2, backoff=[0.05])
-    weigh = job(str, str, max_deliver=1)
+SHOP: Final = example_jobs(
+    "shop",
+    str,
+    str,
+    pack={"concurrency": 4, "max_deliver": 2, "backoff": [0.05]},
+    weigh={"max_deliver": 1},
+)
 
 
 @dataclass
@@ -34,7 +39,7 @@ class Shop:
     go: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.service = Service(ShopJobs, grace=5)
+        self.service = Service(SHOP, grace=5)
         self.first: Resource[Database] = self.service.lifespan(self.open_first)
         self.second: Resource[Database] = self.service.lifespan(self.open_second)
         self.service.jobs.pack.handle(self.pack)
@@ -46,7 +51,7 @@ class Shop:
             yield database
 
     @asynccontextmanager
-    async def open_second(self, service: Service[ShopJobs]) -> AsyncIterator[Database]:
+    async def open_second(self, service: Service[ExampleJobs[str, str]]) -> AsyncIterator[Database]:
         async with self._opened(f"second of {service.name}") as database:
             yield database
 

@@ -8,20 +8,19 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from tests.resources.shop import Database, Shop, ShopJobs
+from tests.resources.shop import Database, Shop
+from tests.support.example_service import ExampleJobs, example_jobs
 from tests.support.facts import until
 from trellis_jobs import (
     ActiveJob,
     DeclarationError,
     InfrastructureError,
-    Jobs,
     ResourceUnavailable,
     Service,
-    job,
 )
 from trellis_jobs.testing import ConnectService, drain, inline, run_handler
 
@@ -61,7 +60,7 @@ async def test_what_opens_a_resource_may_create_jobs_and_stop_the_service(
 
     @shop.service.lifespan
     @asynccontextmanager
-    async def first_job(service: Service[ShopJobs]) -> AsyncIterator[str]:
+    async def first_job(service: Service[ExampleJobs[str, str]]) -> AsyncIterator[str]:
         await service.jobs.pack.create("first", job_id="first")
         await service.stop()
         yield "first"
@@ -105,7 +104,7 @@ async def test_workers_that_fail_to_start_leave_nothing_open(
 ) -> None:
     shop = Shop()
 
-    async def fail(_: object) -> None:
+    async def fail(*_: object) -> None:
         raise InfrastructureError("the consumer cannot be made")
 
     monkeypatch.setattr("trellis_jobs.worker.host.WorkerHost.start", fail)
@@ -224,8 +223,12 @@ async def test_tests_put_a_fake_in_the_place_of_a_resource() -> None:
         shop.first.get()
 
 
-class OtherJobs(Jobs, service="other"):
-    work = job(str)
+OTHER: Final = example_jobs(
+    "other",
+    str,
+    type(None),
+    work={},
+)
 
 
 def not_async(_service: object, _more: object) -> AbstractAsyncContextManager[None]:
@@ -253,11 +256,11 @@ def test_a_lifespan_that_cannot_work_is_refused_where_it_is_declared(
     opens: Any, complaint: str
 ) -> None:
     with pytest.raises(DeclarationError, match=complaint):
-        Service(OtherJobs).lifespan(opens)
+        Service(OTHER).lifespan(opens)
 
 
 async def test_a_lifespan_is_declared_before_the_service_connects() -> None:
-    service = Service(OtherJobs)
+    service = Service(OTHER)
 
     @service.jobs.work.handle
     async def work(_: ActiveJob[str]) -> None:

@@ -6,10 +6,11 @@ import asyncio
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from tests.support.example_service import example_jobs
 from tests.support.lab import until_state
 from trellis_jobs import (
     ActiveJob,
@@ -19,27 +20,28 @@ from trellis_jobs import (
     JobCancelled,
     JobDead,
     JobFailed,
-    Jobs,
     JobState,
     NoCurrentJob,
     Retry,
     Service,
     current_job,
-    job,
 )
 from trellis_jobs.testing import ConnectService, HandlerRun, inline, run_handler
 
-
-class MillJobs(Jobs, service="mill"):
-    grind = job(str, str, max_deliver=2, backoff=[0.05], timeout=0.5)
-    press = job(str, str, max_deliver=2, backoff=[0.05])
-    slow = job(str, str)
+MILL: Final = example_jobs(
+    "mill",
+    str,
+    str,
+    grind={"max_deliver": 2, "backoff": [0.05], "timeout": 0.5},
+    press={"max_deliver": 2, "backoff": [0.05]},
+    slow={},
+)
 
 
 class Mill:
     def __init__(self) -> None:
         self.seen: list[str] = []
-        self.service = Service(MillJobs)
+        self.service = Service(MILL)
         self.jobs = self.service.jobs
         self.jobs.grind.handle(self.grind)
         self.jobs.press.handle(self.press)
@@ -218,7 +220,7 @@ def test_a_service_without_middleware_calls_its_handlers_directly() -> None:
 
 
 async def test_the_current_job_is_known_everywhere_below_a_handler() -> None:
-    service = Service(MillJobs)
+    service = Service(MILL)
     found: list[str] = []
 
     def deep_down() -> None:

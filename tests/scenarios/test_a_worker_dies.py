@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.example_service import Report, Task
 from tests.support.facts import until
 from tests.support.fault_proxy import FaultProxy, Then, fault_proxy
-from tests.support.lab import Probe, Report, Task, probe, producer, worker
+from tests.support.lab import Probe, probe, producer, worker
 from tests.support.worker_process import WorkerProcess, worker_process
 from trellis_jobs import JobDead, JobRef
 from trellis_jobs.embedded import EmbeddedServer

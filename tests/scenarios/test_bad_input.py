@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pydantic import BaseModel
 
-from tests.support.lab import LabJobs, Report, Task, probe, producer, worker
+from tests.support.example_service import Report, Task, example_jobs
+from tests.support.lab import LAB, probe, producer, worker
 from trellis_jobs import (
     ActiveJob,
     CredentialsRefused,
@@ -41,10 +42,13 @@ class OddJobs(Jobs, service="odd"):
     big = job(str, str)
 
 
-class LooseJobs(Jobs, service="lab"):
-    """The same queue as the lab's, as an older deploy might have declared it."""
-
-    work = job(LooseTask, Report)
+# The same queue as the lab's, as an older deploy might have declared it.
+LOOSE: Final = example_jobs(
+    "lab",
+    LooseTask,
+    Report,
+    work={},
+)
 
 
 async def test_a_payload_larger_than_the_server_takes_is_refused_before_it_is_sent() -> None:
@@ -116,7 +120,7 @@ async def test_when_some_of_many_cannot_be_created_the_error_says_which(
 async def test_a_payload_that_does_not_validate_fails_without_running_the_handler(
     server: EmbeddedServer,
 ) -> None:
-    older = Service(LooseJobs)
+    older = Service(LOOSE)
     async with older.connect(server.url, workers=False), worker(server.url, "work") as bench:
         ref = await older.jobs.work.create(LooseTask(do=7))
         with pytest.raises(JobFailed, match="payload_invalid"):
@@ -125,7 +129,7 @@ async def test_a_payload_that_does_not_validate_fails_without_running_the_handle
 
 
 async def test_a_result_that_does_not_validate_fails_the_job(server: EmbeddedServer) -> None:
-    service = Service(LabJobs)
+    service = Service(LAB)
     wrong: Any = {"not": "a report"}
 
     @service.jobs.work.handle
@@ -186,7 +190,7 @@ async def test_names_that_are_no_tokens_are_refused_and_named(
 async def test_wishes_that_cannot_be_met_fail_before_anything_starts(
     server: EmbeddedServer,
 ) -> None:
-    service = Service(LabJobs)
+    service = Service(LAB)
     with pytest.raises(NotConnected, match="lab"):
         await service.jobs.work.create(Task())
 
@@ -229,6 +233,6 @@ async def test_wrong_credentials_have_their_own_error_which_does_not_repeat_them
     with EmbeddedServer.start(config=users) as closed:
         wrong = closed.url.replace("//", "//a:geheim@")
         with pytest.raises(CredentialsRefused) as caught:
-            async with Service(LabJobs).connect(wrong):
+            async with Service(LAB).connect(wrong):
                 pass
         assert "geheim" not in str(caught.value)

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.scenarios.test_strangers_write import CONTEXT, SharedJobs, foreign, write
+from tests.scenarios.test_strangers_write import CONTEXT, SHARED, foreign, write
+from tests.support.example_service import ExampleJobs, Report, Task
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
-from tests.support.lab import Probe, Task, probe, producer, until_state, worker
+from tests.support.lab import Probe, probe, producer, until_state, worker
 from trellis_jobs import JobIsOver, JobRef, NotConfirmed, Service
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import Environment
-from trellis_jobs.jetstream.log.event_log import EventLog, Lost
+from trellis_jobs.jetstream.log.decide_again import Appended
+from trellis_jobs.jetstream.log.event_log import EventLog, Latest, Lost
 from trellis_jobs.model.events import Cancelled, Event
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT
 from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.job_ref import JobAccess
 
-# So many times in a row is asked what the newest event of a job is, and then no more.
+# The newest event of a job is read this many times in a row, and then no more.
 READS_OF_A_LOOK = 15
 
 
 @asynccontextmanager
-async def shared_producer(url: str) -> AsyncIterator[SharedJobs]:
-    service = Service(SharedJobs)
+async def shared_producer(url: str) -> AsyncIterator[ExampleJobs[Task, Report]]:
+    service = Service(SHARED)
     async with service.connect(url, workers=False):
         yield service.jobs
 
 
 def contradiction(ref: JobRef[Any]) -> tuple[str, bytes]:
-    """A note, which ends nothing, by somebody who copies our fields and says the job is over."""
+    """A note, which ends nothing, by a client that copies our fields and says the job is over."""
     return foreign(ref.id, "logged", "completed", runSeq=1, maxTries=3)
 
 
@@ -120,13 +123,26 @@ class OvertakenLog(EventLog):
     """Another writer is always a moment faster."""
 
     raw: Probe
-    ref: JobRef[Any]
+    meanwhile: tuple[str, bytes]
 
-    async def append(
-        self, head: Head, event: Event, *, timeout: float = float("inf"), shared: bool = False
-    ) -> Head | Lost:
-        await write(self.raw, *contradiction(self.ref))
-        return await super().append(head, event, timeout=timeout, shared=shared)
+    async def append_planned(
+        self,
+        job: JobAddress,
+        known: Latest,
+        plan: Callable[[Latest], Event | None],
+        *,
+        timeout: float,
+        shared: bool = False,
+    ) -> Appended[Latest] | Latest | None:
+        await write(self.raw, *self.meanwhile)
+        return await super().append_planned(job, known, plan, timeout=timeout, shared=shared)
+
+
+def overtaken(raw: Probe, ref: JobRef[Any], meanwhile: tuple[str, bytes]) -> JobRef[Any]:
+    events = OvertakenLog(raw.connection, raw.features)
+    events.raw, events.meanwhile = raw, meanwhile
+    access = JobAccess(raw.connection, events, Environment(), None)
+    return JobRef(ref.address, SHARED.contract.queues["work"], access, since=0)
 
 
 async def test_on_a_shared_queue_a_cancel_that_was_overtaken_asks_the_whole_history(
@@ -134,12 +150,25 @@ async def test_on_a_shared_queue_a_cancel_that_was_overtaken_asks_the_whole_hist
 ) -> None:
     async with shared_producer(server.url) as jobs, probe(server.url) as raw:
         ref = await jobs.work.create(Task())
-        events = OvertakenLog(raw.connection, raw.features)
-        events.raw, events.ref = raw, ref
-        access = JobAccess(raw.connection, events, Environment(), None)
-        overtaken = JobRef(ref.address, SharedJobs.work, access, since=0)
-        await overtaken.cancel()
+        await overtaken(raw, ref, contradiction(ref)).cancel()
         assert await raw.kinds(ref) == ["created", "logged", "cancelled"]
+
+
+async def test_a_cancel_that_was_overtaken_by_a_start_says_how_many_tries_there_were(
+    server: EmbeddedServer,
+) -> None:
+    async with shared_producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task())
+        await overtaken(raw, ref, foreign(ref.id, "started", "active")).cancel()
+        assert [event.tries for event in await ref.events()] == [0, 1, 1]
+
+
+async def test_a_cancel_that_was_overtaken_by_an_end_is_refused(server: EmbeddedServer) -> None:
+    async with shared_producer(server.url) as jobs, probe(server.url) as raw:
+        ref = await jobs.work.create(Task())
+        with pytest.raises(JobIsOver):
+            await overtaken(raw, ref, foreign(ref.id, "expired", "expired")).cancel()
+        assert await raw.kinds(ref) == ["created", "expired"]
 
 
 @pytest.mark.parametrize("call", ["get", "events", "cancel"])

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
+from tests.support.example_service import Report, Task
 from tests.support.fault_proxy import fault_proxy
-from tests.support.lab import Probe, Report, Task, probe, producer, until_state, worker
+from tests.support.lab import Probe, probe, producer, until_state, worker
 from trellis_jobs import JobRef, WaitTimeout
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import monotonic

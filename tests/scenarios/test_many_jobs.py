@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests import given
+from tests.support.example_service import Task
 from tests.support.facts import DEADLINE, until
-from tests.support.lab import Probe, Task, probe, producer, worker
+from tests.support.lab import Probe, probe, producer, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import NotConfirmed

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.keys import work_lab
-from tests.keys.work_lab import Errand, key_view
+from tests.keys.work_lab import key_view
 from tests.scenarios.test_stale_messages import put_back
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import Then, fault_proxy
-from tests.support.lab import Probe, Task, probe, producer, until_state, worker
+from tests.support.lab import Probe, probe, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model import events as e
@@ -61,9 +62,9 @@ async def test_a_retry_that_comes_while_the_first_run_still_leaves_its_key_is_ru
             return Then.FORWARD
 
         way.when_client_sends(rb"\.failed ", stall)
-        ref = await jobs.calm.create(Errand(do="give up"))
+        ref = await jobs.calm.create(Task(do="give up"))
         await until_state(ref, JobState.FAILED)
-        await retry_by_an_operator(raw, ref, Errand().model_dump())
+        await retry_by_an_operator(raw, ref, Task().model_dump())
 
         async def delivered() -> bool:
             info = await work_lab.consumer_info(raw, jobs.calm)

@@ -15,9 +15,10 @@ from pydantic import BaseModel
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.health import HealthStatus
 from tests import given
+from tests.support.example_service import ExampleJobs, example_jobs
 from tests.support.facts import until
 from tests.support.lab import Probe, probe
-from trellis_jobs import ActiveJob, Bindings, Jobs, KeyConcurrency, Service, job
+from trellis_jobs import ActiveJob, Bindings, KeyConcurrency, Service
 from trellis_jobs.contract.permissions import grants
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
@@ -37,17 +38,19 @@ class Ticket(BaseModel):
     origin: str = "mail"
 
 
-class FleetJobs(Jobs, service="fleet"):
-    sync = job(
-        Ticket,
-        str,
-        concurrency=3,
-        ack_wait=5,
-        shared=True,
-        key=KeyConcurrency(["tickets", "/origin"]),
-    )
-    note = job(Ticket, str, concurrency=3, shared=True)
-    own = job(Ticket, str, concurrency=3)
+FLEET: Final = example_jobs(
+    "fleet",
+    Ticket,
+    str,
+    sync={
+        "concurrency": 3,
+        "ack_wait": 5,
+        "shared": True,
+        "key": KeyConcurrency(["tickets", "/origin"]),
+    },
+    note={"concurrency": 3, "shared": True},
+    own={"concurrency": 3},
+)
 
 
 BINDINGS: Final = Bindings.from_json(
@@ -60,14 +63,14 @@ BINDINGS: Final = Bindings.from_json(
                 "workSubject": f"trellis.work.fleet.{name}",
                 "consumerName": f"fleet-{name}",
             }
-            for name in FleetJobs.contract.queues
+            for name in FLEET.contract.queues
         },
     }
 )
 
 
-def fleet(bindings: Bindings | None = BINDINGS) -> Service[FleetJobs]:
-    service = Service(FleetJobs, bindings=bindings)
+def fleet(bindings: Bindings | None = BINDINGS) -> Service[ExampleJobs[Ticket, str]]:
+    service = Service(FLEET, bindings=bindings)
 
     @service.jobs.sync.handle
     @service.jobs.note.handle
@@ -82,7 +85,7 @@ def fleet(bindings: Bindings | None = BINDINGS) -> Service[FleetJobs]:
 
 def foreign_holder(origin: str) -> KeyState:
     """A key whose only slot a worker of another runtime has."""
-    key_policy = FleetJobs.contract.queues["sync"].key_policy
+    key_policy = FLEET.contract.queues["sync"].key_policy
     assert key_policy is not None
     key = key_policy.template.resolve({"origin": origin})
     now = utc_now()
@@ -145,7 +148,7 @@ async def test_a_bucket_that_the_other_made_gets_direct_reads_and_is_left_as_it_
 
 
 def test_each_service_may_use_the_bucket_of_its_bindings_and_no_other() -> None:
-    contract = BINDINGS.bind(FleetJobs.contract)
+    contract = BINDINGS.bind(FLEET.contract)
     own = grants.of_service(contract)
     subject = f"$KV.{BUCKET}.fleet.>"
     assert {subject, f"$JS.API.DIRECT.GET.KV_{BUCKET}.{subject}"} <= set(own.publish)
@@ -214,7 +217,7 @@ async def stored(raw: Probe, subject: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("queue", ["note", "own"])
 async def test_progress_is_a_separate_event(server: EmbeddedServer, queue: str) -> None:
-    service, told = Service(FleetJobs), asyncio.Event()
+    service, told = Service(FLEET), asyncio.Event()
 
     async def handle(active: ActiveJob[Ticket]) -> str:
         await active.progress(current=1, total=2)

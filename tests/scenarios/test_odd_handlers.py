@@ -9,10 +9,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from tests.support.example_service import ExampleJobs, example_jobs
 from tests.support.facts import until
 from tests.support.lab import probe, until_state
 from trellis_jobs import (
@@ -21,27 +22,28 @@ from trellis_jobs import (
     Fail,
     JobDead,
     JobFailed,
-    Jobs,
     NotConnected,
     Retry,
     Service,
-    job,
 )
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
-
-class OddJobs(Jobs, service="odd"):
-    work = job(str, str, max_deliver=2, backoff=[0.05])
-    hasty = job(str, str, max_deliver=2, backoff=[0.05], timeout=0.2)
-    limited = job(str, str, delivery_limit=2, max_deliver=5, backoff=[0.05])
+ODD: Final = example_jobs(
+    "odd",
+    str,
+    str,
+    work={"max_deliver": 2, "backoff": [0.05]},
+    hasty={"max_deliver": 2, "backoff": [0.05], "timeout": 0.2},
+    limited={"delivery_limit": 2, "max_deliver": 5, "backoff": [0.05]},
+)
 
 
 @asynccontextmanager
 async def handled_by(
     url: str, handler: Callable[[ActiveJob[str]], Any], queue: str = "work"
-) -> AsyncIterator[Service[OddJobs]]:
-    service = Service(OddJobs, grace=0.1)
+) -> AsyncIterator[Service[ExampleJobs[str, str]]]:
+    service = Service(ODD, grace=0.1)
     getattr(service.jobs, queue).handle(handler)
     async with service.connect(url):
         yield service
@@ -287,7 +289,7 @@ async def test_a_job_ends_with_the_last_delivery_that_its_queue_allows(
 
 
 async def test_a_service_connects_once_at_a_time(server: EmbeddedServer) -> None:
-    service = Service(OddJobs)
+    service = Service(ODD)
 
     async def connect() -> str:
         try:
@@ -303,7 +305,7 @@ async def test_a_service_connects_once_at_a_time(server: EmbeddedServer) -> None
 
 
 async def test_a_service_that_still_starts_is_not_connected_yet(server: EmbeddedServer) -> None:
-    service = Service(OddJobs)
+    service = Service(ODD)
     connecting = service.connect(server.url)
     starting = asyncio.ensure_future(connecting.__aenter__())
     await asyncio.sleep(0)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import Task, probe, producer, until_state, worker
+from tests.support.lab import probe, producer, until_state, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs import (
     JobCancelled,
@@ -85,7 +86,7 @@ async def test_a_permanent_exception_type_ends_the_job_at_once(server: EmbeddedS
 
 async def test_retry_after_waits_as_long_as_the_handler_said(server: EmbeddedServer) -> None:
     async with worker(server.url) as bench:
-        ref = await bench.jobs.work.create(Task(do="later"))
+        ref = await bench.jobs.work.create(Task(do="later", seconds=0.3))
         await ref.wait(timeout=10)
         _, _, retry, started, _ = await ref.events()
         assert started.at - retry.at >= timedelta(seconds=0.3)
@@ -168,7 +169,7 @@ async def test_a_queue_without_progress_and_logs_writes_none(server: EmbeddedSer
         ref = await bench.jobs.mute.create(Task(do="wait"))
         active = await bench.until_running(ref)
         await active.progress(current=1)
-        await active.log("nobody hears this")
+        await active.log("this is not kept")
         bench.go.set()
         await ref.wait(timeout=10)
         assert await raw.kinds(ref) == ["created", "started", "completed"]
@@ -280,7 +281,7 @@ async def test_a_handler_that_blocks_the_event_loop_past_its_lease_still_runs_on
     async with producer(server.url) as jobs, probe(server.url) as raw:
         with worker_process(server.url, tmp_path, "work") as blocked:
             await blocked.until_ready()
-            ref = await jobs.work.create(Task(do="block"))
+            ref = await jobs.work.create(Task(do="block", seconds=3))
             await blocked.until_running(ref.id)
             async with worker(server.url, "work") as other:
                 assert (await ref.wait(timeout=20)).tries == 1

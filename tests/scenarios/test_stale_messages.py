@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import orjson
 
+from tests.support.example_service import Report, Task
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Probe, Report, Task, probe, producer, until_state, worker
+from tests.support.lab import LAB, Probe, probe, producer, until_state, worker
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import Environment, monotonic, utc_now
@@ -22,7 +23,10 @@ from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.wire import headers as h
 from trellis_jobs.worker.background_tasks import BackgroundTasks
 from trellis_jobs.worker.claim import Claimer
+from trellis_jobs.worker.identity import WorkerIdentity
 from trellis_jobs.worker.worker_context import WorkerContext
+
+WORK = LAB.contract.queues["work"]
 
 
 async def put_back(raw: Probe, ref: JobRef[Report], *, run: int) -> None:
@@ -40,7 +44,11 @@ async def take_one(raw: Probe) -> Delivery:
     """Pull one delivery as a worker would, and do nothing with it."""
     taken: list[Delivery] = []
     queue = WorkPuller(
-        raw.connection, "lab", LabJobs.work, lambda d: taken.append(d) if d else None, monotonic
+        raw.connection,
+        "lab",
+        WORK,
+        lambda d: taken.append(d) if d else None,
+        monotonic,
     )
     await queue.open()
     await queue.subscribe()
@@ -58,7 +66,7 @@ def context_of_another_worker(raw: Probe) -> WorkerContext:
         Environment(),
         BackgroundTasks(),
         LeaseKeeper(raw.connection.open_another, utc_now, monotonic, interval=0.3),
-        "stranger",
+        WorkerIdentity(lambda: "stranger"),
         ack_wait=1.0,
     )
 
@@ -69,9 +77,7 @@ async def test_an_older_delivery_does_not_take_a_live_attempt_over(server: Embed
         old = await take_one(raw)
         async with worker(server.url, "work") as bench:
             await bench.until_running(ref)
-            assert (
-                await Claimer(LabJobs.work, context_of_another_worker(raw), {}).claim(old) is None
-            )
+            assert await Claimer(WORK, context_of_another_worker(raw), {}).claim(old) is None
             assert (await raw.consumer("work"))["num_ack_pending"] == 1
             assert (await ref.get()).state is JobState.ACTIVE
             bench.go.set()
@@ -155,7 +161,7 @@ async def test_a_delivery_before_its_time_is_put_back_and_uses_no_try(
 ) -> None:
     """A restarted server forgets NAK delays, so the message comes at once; the log knows better."""
     async with worker(server.url, "work") as bench:
-        ref = await bench.jobs.work.create(Task(do="later"))
+        ref = await bench.jobs.work.create(Task(do="later", seconds=0.3))
         await until_state(ref, JobState.RETRY)
         server.kill()
         server.restart()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.example_service import Report, Task
 from tests.support.facts import until
-from tests.support.lab import LabJobs, Report, Task, bench, probe, producer, until_state, worker
+from tests.support.lab import LAB, lab_worker, probe, producer, until_state, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs import ActiveJob, Service, Workers
 from trellis_jobs.embedded import EmbeddedServer
@@ -73,7 +74,7 @@ async def test_a_shutdown_gives_the_try_back_even_with_notes_in_between(
 
 async def test_stop_in_process_does_the_same(server: EmbeddedServer) -> None:
     async with producer(server.url) as jobs:
-        working = bench()
+        working = lab_worker()
         async with working.service.connect(server.url, workers=Workers(queues=["slow"])):
             ref = await jobs.slow.create(Task(do="wait"))
             await working.until_running(ref)
@@ -87,7 +88,7 @@ async def test_stop_in_process_does_the_same(server: EmbeddedServer) -> None:
 async def test_a_handler_that_ignores_its_interruption_does_not_hold_up_the_stop(
     server: EmbeddedServer,
 ) -> None:
-    service = Service(LabJobs)
+    service = Service(LAB)
     ignoring, free = asyncio.Event(), asyncio.Event()
 
     @service.jobs.slow.handle

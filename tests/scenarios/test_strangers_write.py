@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from tests.support.example_service import Report, Task, example_jobs
 from tests.support.facts import until
-from tests.support.lab import Probe, Report, Task, probe, producer, worker
-from trellis_jobs import ActiveJob, JobRef, Jobs, Service, job
+from tests.support.lab import Probe, probe, producer, worker
+from trellis_jobs import ActiveJob, JobRef, Service
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.states import JobState
 
@@ -21,10 +22,13 @@ CONTEXT = {
 }
 
 
-class SharedJobs(Jobs, service="lab"):
-    """The lab's queue, shared with runtimes that record no attempts and guard nothing."""
-
-    work = job(Task, Report, shared=True, ack_wait=1, max_deliver=3, backoff=[0.1])
+# The lab's queue, shared with runtimes that record no attempts and guard nothing.
+SHARED: Final = example_jobs(
+    "lab",
+    Task,
+    Report,
+    work={"shared": True, "ack_wait": 1, "max_deliver": 3, "backoff": [0.1]},
+)
 
 
 def foreign(job_id: str, kind: str, state: str, **fields: Any) -> tuple[str, bytes]:
@@ -66,7 +70,7 @@ async def test_a_cancel_by_a_foreign_runtime_reaches_the_handler(server: Embedde
 async def test_a_foreign_attempt_that_went_silent_is_taken_over_on_a_shared_queue(
     server: EmbeddedServer,
 ) -> None:
-    service = Service(SharedJobs)
+    service = Service(SHARED)
 
     @service.jobs.work.handle
     async def run(active: ActiveJob[Task]) -> Report:
@@ -113,7 +117,7 @@ async def test_an_event_forged_through_a_servers_reply_is_ignored(server: Embedd
     async with worker(server.url, "work") as bench, probe(server.url) as raw:
         ref = await bench.jobs.work.create(Task(do="wait", text="real"))
         await bench.until_running(ref)
-        # Stored under the forger's own subject, though its body is about somebody else's job.
+        # Stored under the forger's own subject, though its body is about another job.
         _, data = foreign(ref.id, "cancelled", "cancelled", runSeq=1, maxTries=3)
         await write(raw, "trellis.jobs.forger.own.x.logged", data)
         target = f"trellis.jobs.lab.work.{ref.id}.cancelled"

@@ -7,9 +7,10 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from tests.support.example_service import Task
 from tests.support.facts import until
 from tests.support.fault_proxy import Then, fault_proxy
-from tests.support.lab import Task, probe, producer, until_state, worker
+from tests.support.lab import probe, producer, until_state, worker
 from tests.support.worker_process import worker_process
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
@@ -43,7 +44,7 @@ async def test_many_jobs_created_over_a_connection_that_breaks_again_and_again_a
         refs = await jobs.work.create_many(Task(text=str(n)) for n in range(1_500))
         assert len({ref.id for ref in refs}) == 1_500
         for n in (0, 511, 512, 1_499):
-            assert (await refs[n].get()).payload == {"text": str(n), "do": "answer"}
+            assert (await refs[n].get()).payload == Task(text=str(n)).model_dump()
         log = await api.request(raw.connection, "STREAM.INFO.JOBS")
         assert log["state"]["messages"] == 1_500
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, overload
 T = TypeVar("T")
 
 DEADLINE: Final = 20.0
-_LOOK: Final = 0.01
+_POLL_INTERVAL: Final = 0.01
 
 
 @overload
@@ -32,4 +32,4 @@ async def until(fact: Callable[[], Any], what: str = "", *, deadline: float = DE
         if found:
             return found
         assert time.monotonic() < end, f"never came true: {what or fact}"
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)

@@ -109,7 +109,7 @@ class FaultProxy:
         self.to_server.append(_Rule(re.compile(rb".+", re.DOTALL), look, sys.maxsize))
 
     def on_answers(self, note: Callable[[str, bytes], None], *, uses: int) -> None:
-        """`note` gets reply subject and body of so many answers to JetStream."""
+        """`note` gets the reply subject and body of the next `uses` answers to JetStream."""
 
         def look(answer: re.Match[bytes], _: asyncio.StreamWriter) -> Then:
             note(answer[1].decode(), answer[2])

@@ -14,7 +14,8 @@ from trellis_jobs import ActiveJob, Fail, Jobs, Retry, Secret, Service, job
 
 NUMBER: Final = "4000-0000-1234"
 PIN: Final = "pin-98765"
-CVC: Final = 58213
+# Long, so that no time or address in a log contains it by chance.
+CVC: Final = 958_213_047_261
 QUOTED: Final = 'it\'s\n"hush"'
 PHRASE: Final = "open-sesame"
 RECEIPT: Final = "receipt-55555"

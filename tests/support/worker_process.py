@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trellis_jobs
+from tests.support.example_service import Report, Task, TaskJobs, TaskWorker
 from tests.support.facts import until
-from tests.support.lab import Bench, LabJobs, Report, Task, bench
+from tests.support.lab import LAB, lab_worker
 from trellis_jobs import ActiveJob, Service, Workers
 
 ROOT = Path(trellis_jobs.__file__).parent.parent
@@ -74,11 +75,16 @@ class WorkerProcess:
 
 @contextmanager
 def worker_process(
-    url: str, folder: Path, *queues: str, concurrency: int | None = None, grace: float = 5.0
+    url: str,
+    folder: Path,
+    *queues: str,
+    concurrency: int | None = None,
+    grace: float = 5.0,
+    dead_after: float = 25.0,
 ) -> Iterator[WorkerProcess]:
     folder.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "tests.support.worker_process", url, str(folder)]
-    argv += [str(concurrency or 0), str(grace), *queues]
+    argv += [str(concurrency or 0), str(grace), str(dead_after), *queues]
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
     try:
@@ -88,8 +94,10 @@ def worker_process(
         process.wait()
 
 
-async def _main(url: str, folder: Path, concurrency: int, grace: float, queues: list[str]) -> None:
-    made = bench(grace=grace)
+async def _main(
+    url: str, folder: Path, concurrency: int, service: Service[TaskJobs], queues: list[str]
+) -> None:
+    made = lab_worker()
 
     async def record(active: ActiveJob[Task]) -> Report:
         with (folder / "runs").open("a") as runs:
@@ -101,7 +109,6 @@ async def _main(url: str, folder: Path, concurrency: int, grace: float, queues: 
                 cancelled.write(f"{active.id}\n")
             raise
 
-    service = Service(LabJobs, grace=grace)
     for name in queues:
         getattr(service.jobs, name).handle(record)
     workers = Workers(concurrency=concurrency or None)
@@ -114,7 +121,7 @@ async def _main(url: str, folder: Path, concurrency: int, grace: float, queues: 
         watching.cancel()
 
 
-async def _watch(go: Path, made: Bench) -> None:
+async def _watch(go: Path, made: TaskWorker) -> None:
     await until(go.exists, "the test lets waiting handlers go on", deadline=3600)
     made.go.set()
 
@@ -123,5 +130,6 @@ if __name__ == "__main__":
     import logging
 
     logging.basicConfig(level=logging.INFO)
-    _, url, folder, concurrency, grace, *queues = sys.argv
-    asyncio.run(_main(url, Path(folder), int(concurrency), float(grace), queues or ["work"]))
+    _, url, folder, concurrency, grace, dead_after, *queues = sys.argv
+    lab = Service(LAB, grace=float(grace), dead_after=float(dead_after))
+    asyncio.run(_main(url, Path(folder), int(concurrency), lab, queues or ["work"]))

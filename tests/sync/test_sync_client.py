@@ -9,12 +9,13 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
-from tests.sync.desk_jobs import desk
+from tests.support.example_service import example_jobs
+from tests.sync.helpdesk_jobs import helpdesk
 from trellis_jobs import (
     Accepted,
     CalledInEventLoop,
@@ -24,7 +25,6 @@ from trellis_jobs import (
     JobFailed,
     JobNotFound,
     JobRef,
-    Jobs,
     NotConnected,
     PayloadInvalid,
     Queue,
@@ -34,7 +34,6 @@ from trellis_jobs import (
     SyncQueue,
     Unreachable,
     WaitTimeout,
-    job,
 )
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.service.runtime import Runtime
@@ -46,8 +45,8 @@ async def threads_of_clients() -> int:
 
 
 def test_jobs_are_created_found_and_cancelled_without_an_event_loop(jobs_server: str) -> None:
-    with desk().connect_sync(jobs_server) as client:
-        shout = client.queue(desk().jobs.shout)
+    with helpdesk().connect_sync(jobs_server) as client:
+        shout = client.queue(helpdesk().jobs.shout)
         ref = shout.create("hello", job_id="one", deadline=60)
         assert ref.id == "one"
         assert ref.get().state == "pending"
@@ -62,8 +61,8 @@ def test_jobs_are_created_found_and_cancelled_without_an_event_loop(jobs_server:
 
 
 def test_submit_answers_with_references_for_sync_code(jobs_server: str) -> None:
-    with desk().connect_sync(jobs_server) as client:
-        keyed = client.queue(desk().jobs.keyed)
+    with helpdesk().connect_sync(jobs_server) as client:
+        keyed = client.queue(helpdesk().jobs.keyed)
         accepted = keyed.submit("a")
         assert isinstance(accepted, Accepted)
         assert accepted.ref.get().state == "pending"
@@ -75,8 +74,8 @@ def test_submit_answers_with_references_for_sync_code(jobs_server: str) -> None:
 def test_watching_a_job_does_not_end_as_if_it_were_over_when_the_client_is_closed(
     jobs_server: str,
 ) -> None:
-    with desk().connect_sync(jobs_server) as client:
-        seen = client.queue(desk().jobs.shout).create("slow").watch()
+    with helpdesk().connect_sync(jobs_server) as client:
+        seen = client.queue(helpdesk().jobs.shout).create("slow").watch()
         assert next(seen).state == "pending"
         client.close()
         with pytest.raises(NotConnected):
@@ -86,7 +85,7 @@ def test_watching_a_job_does_not_end_as_if_it_were_over_when_the_client_is_close
 async def test_results_and_failures_are_those_of_the_job(
     connected_service: ConnectService, jobs_server: str
 ) -> None:
-    service = desk()
+    service = helpdesk()
 
     def sync_code() -> list[str]:
         with service.connect_sync(jobs_server) as client:
@@ -102,8 +101,8 @@ async def test_results_and_failures_are_those_of_the_job(
 
 
 def test_errors_are_those_of_the_async_calls(jobs_server: str) -> None:
-    with desk().connect_sync(jobs_server) as client:
-        shout = client.queue(desk().jobs.shout)
+    with helpdesk().connect_sync(jobs_server) as client:
+        shout = client.queue(helpdesk().jobs.shout)
         wrong: Any = 7
         with pytest.raises(PayloadInvalid):
             shout.create(wrong)
@@ -115,7 +114,7 @@ def test_errors_are_those_of_the_async_calls(jobs_server: str) -> None:
 
 
 def test_eight_threads_share_one_connection(jobs_server: str) -> None:
-    shout = (client := desk().connect_sync(jobs_server)).queue(desk().jobs.shout)
+    shout = (client := helpdesk().connect_sync(jobs_server)).queue(helpdesk().jobs.shout)
     together = threading.Barrier(8)
 
     def create(number: int) -> list[str]:
@@ -131,26 +130,26 @@ def test_eight_threads_share_one_connection(jobs_server: str) -> None:
 
 
 def test_the_same_arguments_return_the_same_client(jobs_server: str) -> None:
-    service = desk()
+    service = helpdesk()
     assert service.connect_sync(jobs_server) is service.connect_sync(jobs_server)
     assert service.connect_sync("nats://127.0.0.1:1") is not service.connect_sync(jobs_server)
 
 
 def test_a_closed_client_connects_again_when_it_is_used(jobs_server: str) -> None:
-    client = desk().connect_sync(jobs_server)
+    client = helpdesk().connect_sync(jobs_server)
     with client:
         with client:
             pass
-        ref = client.queue(desk().jobs.shout).create("a")
+        ref = client.queue(helpdesk().jobs.shout).create("a")
         assert ref.get().state == "pending", "another block is still open"
-    assert client.queue(desk().jobs.shout).ref(ref.id).get().state == "pending"
+    assert client.queue(helpdesk().jobs.shout).ref(ref.id).get().state == "pending"
     client.close()
     client.close()
 
 
 def test_a_call_that_runs_while_the_client_closes_says_so(jobs_server: str) -> None:
-    client = desk().connect_sync(jobs_server)
-    ref, began = client.queue(desk().jobs.shout).create("a"), threading.Event()
+    client = helpdesk().connect_sync(jobs_server)
+    ref, began = client.queue(helpdesk().jobs.shout).create("a"), threading.Event()
 
     async def wait(_: Runtime) -> None:
         began.set()
@@ -169,7 +168,7 @@ def test_a_call_that_runs_while_the_client_closes_says_so(jobs_server: str) -> N
 def test_an_unreachable_server_is_named_and_tried_again_at_the_next_call() -> None:
     with EmbeddedServer.start() as server:
         url = server.url
-    shout = (client := desk().connect_sync(url)).queue(desk().jobs.shout)
+    shout = (client := helpdesk().connect_sync(url)).queue(helpdesk().jobs.shout)
     with pytest.raises(Unreachable):
         shout.create("a")
     with EmbeddedServer.start(port=int(url.rsplit(":", 1)[1])):
@@ -178,12 +177,12 @@ def test_an_unreachable_server_is_named_and_tried_again_at_the_next_call() -> No
 
 
 async def test_it_refuses_to_block_an_event_loop(jobs_server: str) -> None:
-    client = desk().connect_sync(jobs_server)
+    client = helpdesk().connect_sync(jobs_server)
     with pytest.raises(CalledInEventLoop, match=r"asyncio\.to_thread"):
-        client.queue(desk().jobs.shout).create("a")
+        client.queue(helpdesk().jobs.shout).create("a")
     with pytest.raises(CalledInEventLoop), client:
         pass
-    ref = await asyncio.to_thread(client.queue(desk().jobs.shout).create, "a")
+    ref = await asyncio.to_thread(client.queue(helpdesk().jobs.shout).create, "a")
     assert ref.id
     client.close()
 
@@ -192,7 +191,7 @@ async def test_a_service_is_connected_both_ways_at_once(
     connected_service: ConnectService, jobs_server: str
 ) -> None:
     """A sync handler creates jobs with the client while its service runs in this process."""
-    service = desk()
+    service = helpdesk()
     client = service.connect_sync(jobs_server)
 
     @service.jobs.keyed.handle
@@ -206,7 +205,7 @@ async def test_a_service_is_connected_both_ways_at_once(
 
 async def test_within_inline_its_jobs_run_where_they_are_created() -> None:
     """A web application can be tested without a server: the URL is not used."""
-    service = desk()
+    service = helpdesk()
     client = service.connect_sync("nats://127.0.0.1:1")
 
     @service.jobs.keyed.handle
@@ -238,7 +237,7 @@ def test_a_call_has_the_context_of_its_caller_and_the_connection_has_none(
     jobs_server: str,
 ) -> None:
     """A trace goes on in the job; what belongs to one request is not kept by the connection."""
-    client = desk().connect_sync(jobs_server)
+    client = helpdesk().connect_sync(jobs_server)
 
     def handle_request() -> weakref.ref[Request]:
         REQUEST.set(Request())
@@ -257,18 +256,22 @@ def test_a_job_belongs_to_the_trace_of_its_caller(jobs_server: str) -> None:
     caller = SpanContext(
         trace_id=0xA11CE, span_id=0xB0B, is_remote=False, trace_flags=TraceFlags(1)
     )
-    with desk().connect_sync(jobs_server) as client, use_span(NonRecordingSpan(caller)):
-        ref = client.queue(desk().jobs.shout).create("a")
+    with helpdesk().connect_sync(jobs_server) as client, use_span(NonRecordingSpan(caller)):
+        ref = client.queue(helpdesk().jobs.shout).create("a")
         assert f"{0xA11CE:032x}" in (ref.get().context.traceparent or "")
 
 
-class OtherJobs(Jobs, service="other"):
-    work = job(str)
+OTHER: Final = example_jobs(
+    "other",
+    str,
+    type(None),
+    work={},
+)
 
 
 def test_a_queue_of_another_service_is_refused() -> None:
     with pytest.raises(DeclarationError, match="belongs to service 'other'"):
-        desk().connect_sync("nats://127.0.0.1:1").queue(Service(OtherJobs).jobs.work)
+        helpdesk().connect_sync("nats://127.0.0.1:1").queue(Service(OTHER).jobs.work)
 
 
 def calls(found: type) -> dict[str, inspect.Signature]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.sync.desk_jobs import desk
+from tests.sync.helpdesk_jobs import helpdesk
 
 ROOT: Final = Path(__file__).parents[2]
 # Newer Pythons warn of every fork of a process with threads.
@@ -20,7 +20,7 @@ WARNINGS: Final = ("-W", "error", "-W", "ignore:This process:DeprecationWarning"
 
 def run(program: str, url: str) -> list[str]:
     ended = subprocess.run(
-        (sys.executable, *WARNINGS, "-m", "tests.sync.desk_jobs", program, url),
+        (sys.executable, *WARNINGS, "-m", "tests.sync.helpdesk_jobs", program, url),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -35,8 +35,8 @@ def run(program: str, url: str) -> list[str]:
 def test_a_forked_child_has_a_separate_connection(jobs_server: str) -> None:
     by_child, child, by_parent = run("fork", jobs_server)
     assert child == "child 0"
-    with desk().connect_sync(jobs_server) as client:
-        shout = client.queue(desk().jobs.shout)
+    with helpdesk().connect_sync(jobs_server) as client:
+        shout = client.queue(helpdesk().jobs.shout)
         payloads = [shout.ref(line.split()[1]).get().payload for line in (by_child, by_parent)]
     assert payloads == ["child", "parent after"]
 
@@ -48,7 +48,7 @@ def test_a_program_ends_with_its_client_open(jobs_server: str) -> None:
 
 def test_ctrl_c_ends_the_waiting_and_not_the_job(jobs_server: str) -> None:
     program = subprocess.Popen(
-        (sys.executable, "-m", "tests.sync.desk_jobs", "interrupted", jobs_server),
+        (sys.executable, "-m", "tests.sync.helpdesk_jobs", "interrupted", jobs_server),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

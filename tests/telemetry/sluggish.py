@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from typing import Final
 
-from trellis_jobs import ActiveJob, Jobs, Service, job
+from tests.support.example_service import example_jobs
+from trellis_jobs import ActiveJob, Service
+
+SLUGGISH: Final = example_jobs(
+    "sluggish",
+    float,
+    type(None),
+    block={"ack_wait": 5},
+)
 
 
-class SluggishJobs(Jobs, service="sluggish"):
-    block = job(float, ack_wait=5)
-
-
-service = Service(SluggishJobs)
+service = Service(SLUGGISH)
 
 
 @service.jobs.block.handle

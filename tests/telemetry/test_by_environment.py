@@ -17,7 +17,7 @@ from jobs_admin.api.client import AdminClient
 from jobs_admin.cli.telemetry import set_up_telemetry
 from tests.cli.command import running
 from tests.telemetry.collector import Collector, collecting
-from tests.telemetry.sluggish import SluggishJobs
+from tests.telemetry.sluggish import SLUGGISH as SLUGGISH_JOBS
 from trellis_jobs import Service
 from trellis_jobs.embedded import EmbeddedServer
 
@@ -46,15 +46,15 @@ async def output_after_one_job(
     """A worker does one job and gets SIGTERM; what it logged."""
     command = ("worker", SLUGGISH, "--nats", server.url)
     with running(folder, *command, env=env, under=under) as worker:
-        async with Service(SluggishJobs).connect(server.url, workers=False) as producing:
+        async with Service(SLUGGISH_JOBS).connect(server.url, workers=False) as producing:
             ref = await producing.jobs.block.create(seconds)
             await ref.wait(timeout=20)
-        await worker.until_says("worker started")
+        await worker.until_prints("worker started")
         if seconds:
-            await worker.until_says("the event loop was blocked")
+            await worker.until_prints("the event loop was blocked")
         worker.send(signal.SIGTERM)
-        assert await worker.until_exit() == 0, worker.said
-        return worker.said
+        assert await worker.until_exit() == 0, worker.printed
+        return worker.printed
 
 
 async def test_a_worker_sends_what_it_did(
@@ -134,7 +134,7 @@ async def test_the_admin_runtime_sends_its_requests(
 ) -> None:
     serve = ("admin", "serve", "--provision", "--db", str(tmp_path / "jobs.sqlite"))
     with running(tmp_path, *serve, "--nats", server.url, env=to(collector)) as admin:
-        await admin.until_says("admin runtime started")
+        await admin.until_prints("admin runtime started")
         async with AdminClient.connect(server.url) as client:
             await client.health()
         admin.send(signal.SIGTERM)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
-from tests.support.lab import LabJobs, Report, Task, producer
+from tests.support.example_service import Report, Task
+from tests.support.lab import LAB, producer
 from trellis_jobs import ActiveJob, Service, Workers
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model.context import is_traceparent
@@ -32,7 +33,7 @@ async def test_jobs_that_are_created_at_once_share_their_request_and_not_their_t
 
 
 async def test_no_span_surrounds_the_handler(server: EmbeddedServer) -> None:
-    service = Service(LabJobs)
+    service = Service(LAB)
     seen: list[bool] = []
 
     async def handle(active: ActiveJob[Task]) -> Report:

@@ -23,7 +23,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.support.lab import LabJobs, Report, Task, bench
+from tests.support.example_service import Report, Task
+from tests.support.lab import LAB, lab_worker
 from trellis_jobs import ActiveJob, JobEnded, JobRef, Service, Workers
 
 tracer = trace.get_tracer("the user's own code")
@@ -47,7 +48,7 @@ async def main(url: str) -> None:
 
 
 async def run_jobs(url: str) -> dict[str, str]:
-    service, lab = Service(LabJobs), bench()
+    service, lab = Service(LAB), lab_worker()
 
     async def handle(active: ActiveJob[Task]) -> Report:
         with tracer.start_as_current_span("inside the handler"):

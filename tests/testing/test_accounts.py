@@ -97,7 +97,7 @@ def test_a_server_whose_accounts_are_used_up_ends_with_the_last_of_them(
             assert len(processes(accounts)) == 2
             assert other.rpartition(":")[2] != kept.rpartition(":")[2]
         assert first != kept
-        assert runs(old), "somebody has an account there still"
+        assert runs(old), "another test still has an account there"
     assert not runs(old)
     (new,) = processes(accounts)
     assert runs(new)

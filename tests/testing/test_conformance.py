@@ -168,9 +168,9 @@ async def refusals(troupe: Troupe) -> list[str]:
         jobs.play.create(wrong),
         jobs.play.create(Part(), job_id="no.token"),
         jobs.unplayed.create(Part(), job_id="twin"),
-        jobs.play.ref("nobody").get(),
-        jobs.play.ref("nobody").cancel(),
-        jobs.play.ref("nobody").wait(timeout=1),
+        jobs.play.ref("unknown").get(),
+        jobs.play.ref("unknown").cancel(),
+        jobs.play.ref("unknown").wait(timeout=1),
         jobs.unplayed.ref("twin").wait(timeout=0.01),
         jobs.play.create_many([Part(), wrong]),
     ):

@@ -6,20 +6,24 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from tests.support.example_service import ExampleJobs, example_jobs
 from tests.support.facts import until
-from tests.testing.troupe import Part, Troupe, TroupeJobs
-from trellis_jobs import ActiveJob, DeclarationError, JobCancelled, Jobs, NotConnected, Service, job
+from tests.testing.troupe import Part, Troupe
+from trellis_jobs import ActiveJob, DeclarationError, JobCancelled, NotConnected, Service
 from trellis_jobs.model import subjects
 from trellis_jobs.testing import assert_enqueued, drain, inline
 from trellis_jobs.testing.memory_client import MemoryClient
 
-
-class ChainJobs(Jobs, service="chain"):
-    link = job(int, int, concurrency=1)
+CHAIN: Final = example_jobs(
+    "chain",
+    int,
+    int,
+    link={"concurrency": 1},
+)
 
 
 async def test_create_returns_when_the_job_is_over() -> None:
@@ -41,7 +45,7 @@ async def test_create_many_returns_when_all_its_jobs_are_over(queue: str) -> Non
 
 
 async def test_a_handler_may_create_jobs_of_its_own_queue_and_wait_for_them() -> None:
-    service = Service(ChainJobs)
+    service = Service(CHAIN)
 
     @service.jobs.link.handle
     async def link(active: ActiveJob[int]) -> int:
@@ -92,7 +96,7 @@ def is_watched(service: Service[Any]) -> bool:
 
 
 async def test_drain_waits_for_what_other_tasks_have_created() -> None:
-    service, go = Service(ChainJobs), asyncio.Event()
+    service, go = Service(CHAIN), asyncio.Event()
 
     @service.jobs.link.handle
     async def link(active: ActiveJob[int]) -> int:
@@ -132,7 +136,7 @@ async def test_nothing_is_kept_from_one_inline_to_the_next() -> None:
 class App:
     """As in Starlette and FastAPI, the lifespan is entered at the start and left at the end."""
 
-    def __init__(self, service: Service[TroupeJobs]) -> None:
+    def __init__(self, service: Service[ExampleJobs[Part, str]]) -> None:
         self.service = service
 
     @asynccontextmanager

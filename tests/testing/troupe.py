@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
+from tests.support.example_service import ExampleJobs, attributes, example_jobs
 from trellis_jobs import (
     ActiveJob,
     Fail,
-    Jobs,
     KeyConcurrency,
     QueueDepth,
     Rejected,
     Retry,
     Service,
-    job,
 )
 from trellis_jobs.service.queue import Queue
 
@@ -28,30 +27,28 @@ class Part(BaseModel):
     key: str = "k"
 
 
-class TroupeJobs(Jobs, service="troupe"):
-    play = job(Part, str, max_deliver=3, backoff=[600], permanent=[KeyError])
-    hasty = job(Part, str, max_deliver=2, backoff=[600], timeout=0.05)
-    strict = job(Part, str, max_deliver=2, backoff=[600], dlq=False)
-    mute = job(Part, str, progress=False, logs=False)
-    brief = job(Part, str, deadline=3600)
-    sync = job(Part, str, max_deliver=2, backoff=[600])
-    alone = job(Part, str, key=KeyConcurrency(["part", "/key"]))
-    patient = job(
-        Part, str, key=KeyConcurrency(["part", "/key"]), queue=QueueDepth(max_queued_per_key=1)
-    )
-    merging = job(
-        Part,
-        str,
-        key=KeyConcurrency(["part", "/key"]),
-        queue=QueueDepth(max_queued_per_key=0, when_full="coalesce"),
-    )
-    replacing = job(
-        Part,
-        str,
-        key=KeyConcurrency(["part", "/key"]),
-        queue=QueueDepth(max_queued_per_key=1, when_full="replace-oldest"),
-    )
-    unplayed = job(Part, str)
+TROUPE: Final = example_jobs(
+    "troupe",
+    Part,
+    str,
+    play={"max_deliver": 3, "backoff": [600], "permanent": [KeyError]},
+    hasty={"max_deliver": 2, "backoff": [600], "timeout": 0.05},
+    strict={"max_deliver": 2, "backoff": [600], "dlq": False},
+    mute={"progress": False, "logs": False},
+    brief={"deadline": 3600},
+    sync={"max_deliver": 2, "backoff": [600]},
+    alone={"key": KeyConcurrency(["part", "/key"])},
+    patient={"key": KeyConcurrency(["part", "/key"]), "queue": QueueDepth(max_queued_per_key=1)},
+    merging={
+        "key": KeyConcurrency(["part", "/key"]),
+        "queue": QueueDepth(max_queued_per_key=0, when_full="coalesce"),
+    },
+    replacing={
+        "key": KeyConcurrency(["part", "/key"]),
+        "queue": QueueDepth(max_queued_per_key=1, when_full="replace-oldest"),
+    },
+    unplayed={},
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,9 @@ class Seen:
 
 @dataclass
 class Troupe:
-    service: Service[TroupeJobs] = field(default_factory=lambda: Service(TroupeJobs, grace=1))
+    service: Service[ExampleJobs[Part, str]] = field(
+        default_factory=lambda: Service(TROUPE, grace=1)
+    )
     seen: list[Seen] = field(default_factory=list)
     stopped: list[bool] = field(default_factory=list)
 
@@ -83,7 +82,7 @@ class Troupe:
                 queue.handle(self.playing(queue))
 
     @property
-    def jobs(self) -> TroupeJobs:
+    def jobs(self) -> ExampleJobs[Part, str]:
         return self.service.jobs
 
     def playing(
@@ -132,9 +131,8 @@ class Troupe:
         )
 
 
-def queues(jobs: TroupeJobs) -> dict[str, Queue[Part, str]]:
-    names = [name for name, value in vars(TroupeJobs).items() if isinstance(value, job)]
-    return {name: getattr(jobs, name) for name in names}
+def queues(jobs: ExampleJobs[Part, str]) -> dict[str, Queue[Part, str]]:
+    return {name: getattr(jobs, name) for name in attributes(TROUPE)}
 
 
 def act(active: ActiveJob[Part]) -> str:

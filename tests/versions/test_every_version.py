@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.example_service import Task
 from tests.support.fault_proxy import Then, fault_proxy
-from tests.support.lab import Task, probe, producer, until_state, worker
+from tests.support.lab import probe, producer, until_state, worker
 from tests.support.servers import NEWEST, VERSIONS, start_version
 from tests.support.worker_process import worker_process
 from trellis_jobs import JobCancelled, JobDead
@@ -68,7 +69,7 @@ async def test_a_job_runs_and_its_history_is_kept(server: EmbeddedServer) -> Non
 
 async def test_a_failed_try_is_repeated_after_its_delay(server: EmbeddedServer) -> None:
     async with worker(server.url, "work") as bench:
-        ref = await bench.jobs.work.create(Task(do="later"))
+        ref = await bench.jobs.work.create(Task(do="later", seconds=0.3))
         assert (await ref.wait(timeout=10)).tries == 2
         (gap,) = [
             later.at - earlier.at

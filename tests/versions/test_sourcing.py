@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.example_service import Task
 from tests.support.facts import until
-from tests.support.lab import Probe, Task, probe, worker
+from tests.support.lab import Probe, probe, worker
 from tests.support.servers import NEWEST, start_version
 from trellis_jobs.jetstream.client import api
 

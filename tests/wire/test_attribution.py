@@ -27,6 +27,6 @@ def _leads_to(event: e.Event) -> str:
     return {"dismissed": "dismissed", "retried": "pending"}.get(event.kind, event.kind)
 
 
-def test_what_nobody_asked_for_names_no_request() -> None:
+def test_an_event_without_a_request_names_none() -> None:
     data = wire.encode(expired(), status(state="expired"), None)
     assert b"byRequestId" not in data

@@ -291,7 +291,7 @@ def test_a_heartbeat_without_one_of_its_fields_is_none(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["service", "jobType", "instanceId"])
-def test_a_heartbeat_under_somebody_elses_subject_is_none(name: str) -> None:
+def test_a_heartbeat_under_the_subject_of_another_worker_is_none(name: str) -> None:
     body = heartbeat_message()["body"] | {name: "another"}
     assert "the subject" in str(presence.decode(json.dumps(body).encode(), expected=POD_7))
 

@@ -282,7 +282,7 @@ def test_a_context_without_a_trace_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["service", "jobType", "keyHash"])
-def test_a_state_under_somebody_elses_key_is_none(name: str) -> None:
+def test_a_state_under_another_key_is_none(name: str) -> None:
     assert "the bucket key for" in reason(body() | {name: "another"})
     other = decode(encode(KEY_STATE), expected=KeyAddress("other", KEY.job_type, KEY.hash))
     assert isinstance(other, Malformed)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from enum import Enum
 from typing import Any, Final, ForwardRef
 
 import trellis_jobs
+from trellis_jobs import KeyConcurrency, QueueDepth
+from trellis_jobs.contract.declaration import JobOptions
+from trellis_jobs.contract.option import REQUIRED, Option
+from trellis_jobs.contract.queue_options import DEPTH_OPTIONS, KEY_OPTIONS, QUEUE_OPTIONS
 from trellis_jobs.model.values import Value
-from trellis_jobs.service.jobs import JobOptions
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 _OBJECT: Final = re.compile(r"<([\w.]+) object>")
@@ -20,7 +24,7 @@ _PAGE: Final = """\
 
 <!-- Generated from trellis_jobs by tools/reference/api_page.py: make docs -->
 
-Everything that `from trellis_jobs import …` offers. How it is used:
+On this page you find every public name of `trellis_jobs`. A guide to using them is
 [writing jobs](../guides/writing-jobs.md). The client of the admin runtime is
 `jobs_admin.api.client`, see [running the admin](../guides/running-the-admin.md#from-python).
 Helpers for tests are in `trellis_jobs.testing`, see [testing](../guides/testing.md).
@@ -30,9 +34,21 @@ Helpers for tests are in `trellis_jobs.testing`, see [testing](../guides/testing
 `job(payload, result=None, **options)` is an attribute of a `Jobs` class; the queue's name is the
 attribute's, with dashes. Durations are seconds or `timedelta`.
 
-| Option | Type | |
-|---|---|---|
+| Option | Type | Default | Field of the manifest | |
+|---|---|---|---|---|
 {options}
+
+`KeyConcurrency(key, …)`, see [keyed limits](../guides/keyed-limits.md):
+
+| Option | Type | Default | Field of the manifest | |
+|---|---|---|---|---|
+{key_options}
+
+`QueueDepth(…)`:
+
+| Option | Type | Default | Field of the manifest | |
+|---|---|---|---|---|
+{depth_options}
 
 ## Classes
 
@@ -48,34 +64,13 @@ attribute's, with dashes. Durations are seconds or `timedelta`.
 {errors}
 ```
 """
-_MEANING: Final = {
-    "name": "the queue's name, if not the attribute's",
-    "concurrency": "jobs at once in each worker process; default 1",
-    "max_deliver": "tries before the job is dead; default 5",
-    "backoff": "seconds before each next try, the last repeats; jittered",
-    "ack_wait": "how long a silent worker keeps its job; default 30",
-    "delivery_limit": "deliveries before the server gives up; default none",
-    "timeout": "stop a try after so long; it counts as retryable; default none",
-    "deadline": "the job is worth nothing so long after its creation; default none",
-    "progress": "whether progress is written to the log; default yes",
-    "logs": "whether log lines are written to the log; default yes",
-    "dlq": "whether a job out of tries is kept as dead, else it is failed; default yes",
-    "permanent": "exception types that end the job at once",
-    "shared": "foreign runtimes write this queue's events too: fold whole histories",
-    "key": "limit concurrency per key; default none",
-    "queue": "what happens to one more job of a full key",
-    "version": "of the payload, counted from 1; see [contracts](../guides/contracts.md)",
-    "upgrades": "by version: from the JSON of an older payload to that of the next version",
-    "docs": "for readers of the manifest",
-}
 
 
 def page() -> str:
     return _PAGE.format(
-        options="\n".join(
-            f"| `{option}` | `{_type(annotation)}` | {_MEANING[option]} |"
-            for option, annotation in JobOptions.__annotations__.items()
-        ),
+        options=_options(JobOptions, QUEUE_OPTIONS),
+        key_options=_options(KeyConcurrency, KEY_OPTIONS),
+        depth_options=_options(QueueDepth, DEPTH_OPTIONS),
         classes="\n\n".join(_class(each) for each in _classes()),
         functions="\n\n".join(_function(each) for each in _functions()),
         errors=(trellis_jobs.errors.__doc__ or "").split("\n\n", 1)[1].rstrip(),
@@ -165,6 +160,26 @@ def _said(found: type) -> str:
     return "" if said.startswith(f"{found.__name__}(") else inspect.cleandoc(said)
 
 
-def _type(annotation: ForwardRef) -> str:
-    """As it is written in the class: a table takes no bare bars."""
-    return annotation.__forward_arg__.replace("|", "\\|")
+def _options(declared: type, options: tuple[Option, ...]) -> str:
+    """The rows of a table: in the order and with the types of the class that declares them."""
+    table = {option.name: option for option in options}
+    return "\n".join(
+        _option(table[name], annotation) for name, annotation in declared.__annotations__.items()
+    )
+
+
+def _option(option: Option, annotation: str | ForwardRef) -> str:
+    """The type is as the class has it: a table takes no bare bars."""
+    written = annotation if isinstance(annotation, str) else annotation.__forward_arg__
+    kind = written.replace("|", "\\|")
+    default = "required" if option.default is REQUIRED else f"`{_default(option.default)}`"
+    field = f"`{option.field}`" if option.field else ""
+    return f"| `{option.name}` | `{kind}` | {default} | {field} | {option.about} |"
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_default, value))}]"
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():g}"
+    return repr(str(value)) if isinstance(value, str) else repr(value)

@@ -14,21 +14,24 @@ from jobs_admin.cli.app import command_line
 from jobs_admin.cli.connection import ConnectionOptions
 
 _PREFIX: Final = "TRELLIS_JOBS"
-_BAR: Final = "\\|"  # a table takes no bare ones
+_BAR: Final = "\\|"  # a bare one would end the cell
 OF_EVERY_CONNECTION: Final = frozenset(ConnectionOptions.__dataclass_fields__)
 _PAGE: Final = """\
 # The command line
 
 <!-- Generated from the commands by tools/reference/cli_page.py: make docs -->
 
-First what it is about, then what to do: `trellis-jobs jobs list`. `--help` works everywhere,
-`trellis-jobs --install-completion` teaches the shell. Tables fit the terminal; in a pipe values are
-whole and there is no colour (`NO_COLOR` and `FORCE_COLOR` are respected). What jobs say cannot
-steer your terminal: control characters, invisible ones and those that turn the direction of text
-are shown as escapes such as `\\x1b`, in JSON as `\\u001b`. Reads take `--json`, see
-[JSON](cli-json.md). How commands end, what the environment says and natscli's contexts:
-[exit codes](exit-codes.md). What services, workers and the admin runtime are told:
-[settings](settings.md).
+On this page you find every command with its arguments and options. A command is a noun and a verb:
+`trellis-jobs jobs list`.
+
+- `--help` works everywhere. `trellis-jobs --install-completion` installs completion for your shell.
+- Tables fit the terminal. In a pipe, values are complete and there is no colour. `NO_COLOR` and
+  `FORCE_COLOR` are respected.
+- Text from jobs cannot control your terminal: control characters, invisible characters and those
+  that change the direction of text are shown as escapes such as `\\x1b`, in JSON as `\\u001b`.
+- Commands that read take `--json`: see [JSON](cli-json.md).
+- Exit codes, variables and contexts of natscli are described in [exit codes](exit-codes.md), the
+  settings of services, workers and the admin runtime in [settings](settings.md).
 
 ## Connection
 
@@ -123,7 +126,7 @@ def variable(option: TyperOption, command: str) -> str:
 
 
 def _type(option: TyperOption) -> Any:
-    """Of a list, what it is a list of."""
+    """The type of an option, or of the items of a list."""
     annotation = option.type_descriptor.annotation
     return (get_args(annotation) or (annotation,))[0]
 

@@ -17,27 +17,30 @@ _PAGE: Final = """\
 
 <!-- Generated from contracts/vectors and the rules by tools/reference/event_page.py: make docs -->
 
-Every change of a job is one message on `trellis.jobs.<service>.<type>.<id>.<event>`: a JSON object
-with these fields, and a few headers. Times are RFC 3339, durations milliseconds. Unknown fields are
-kept and ignored. The examples are the golden files of
-[contracts/vectors](../../contracts/vectors/README.md), which every version reads and writes; which
-event is legal when is told in [states](../explain/states.md).
+On this page you find every event as it is stored. Each change of a job is one message on
+`trellis.jobs.<service>.<type>.<id>.<event>`: a JSON object with these fields, and a few headers.
+Times are RFC 3339, durations are milliseconds. Unknown fields are kept and ignored. The examples
+are the golden files of [contracts/vectors](../../contracts/vectors/README.md), which every version
+reads and writes. [States](../explain/states.md) shows which event is legal in which state.
 
 | Field of every event | |
 |---|---|
-| `jobId`, `service`, `jobType` | whose it is; must agree with the subject |
+| `jobId`, `service`, `jobType` | the job; must agree with the subject |
 | `eventType` | what happened |
 | `timestamp` | when, by the writer's clock |
-| `state`, `previousState` | where it leaves the job, and where the job was; written for readers |
-| `tries`, `maxTries` | tries used up once it has happened, and how many there are |
+| `state`, `previousState` | the state after this event, and the state before it; for readers |
+| `tries`, `maxTries` | tries used up after this event, and how many there are |
 | `runSeq` | the log sequence of the event that began this run |
 | `deadline`, `nextAttemptAt` | if there are any |
+| `timeoutMs`, `visibilityMs` | in `created` and `retried`: the job's own limits of each try |
+| `appVersion` | in `started`: the version of the worker's application, if it has one |
 | `attempt` | `id`, `instanceId`, `work` (its work message: sequence@stored time), `delivery` |
-| `context` | `requestId`, `traceId`, `traceparent`, `tracestate`: whose work this is |
+| `context` | `requestId`, `traceId`, `traceparent`, `tracestate`: its request and its trace |
 
-Headers: `Trellis-Event-Id` names the event, so that a repeated publish is known; `traceparent`,
-`tracestate` and `request-id` repeat the context; `Nats-Expected-Last-Subject-Sequence` and
-`Nats-Expected-Last-Subject-Sequence-Subject` are [the guard](../explain/the-guard.md).
+Headers: `Trellis-Event-Id` identifies the event, so that a repeated publish is recognised.
+`traceparent`, `tracestate` and `request-id` repeat the context.
+`Nats-Expected-Last-Subject-Sequence` and `Nats-Expected-Last-Subject-Sequence-Subject`
+are [the guard](../explain/the-guard.md).
 
 {events}"""
 
@@ -64,7 +67,7 @@ def _section(kind: EventKind, of: type[Event]) -> str:
 
 
 def _own_doc(of: type[Event]) -> str:
-    """Dataclasses without words of their own are given their signature."""
+    """Returns "" for a class without a docstring: Python gives it its signature instead."""
     said = vars(of).get("__doc__") or ""
     return "" if said.startswith(f"{of.__name__}(") or not said else f"{said.splitlines()[0]} "
 

@@ -12,9 +12,10 @@ _PAGE: Final = """\
 
 <!-- Generated from the contract by tools/reference/rpc_page.py: make docs -->
 
-NATS requests with a JSON object, answered with one by any daemon that runs; what they mean is told
-in [running the admin](../guides/running-the-admin.md). The same as JSON Schema:
-[contracts/trellis.jobs@v1.json](../../contracts/trellis.jobs@v1.json).
+On this page you find every request with its fields. A request is a NATS request with a JSON
+object, and any running daemon answers it with a JSON object. [Running the
+admin](../guides/running-the-admin.md) explains them.
+[contracts/trellis.jobs@v1.json](../../contracts/trellis.jobs@v1.json) has the same as JSON Schema.
 
 {methods}
 

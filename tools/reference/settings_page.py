@@ -1,4 +1,4 @@
-"""docs/reference/settings.md: what everybody is told from outside, with defaults and meaning."""
+"""docs/reference/settings.md: every setting, with its variable, default and meaning."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ _PAGE: Final = """\
 
 <!-- Generated from the code by tools/reference/settings_page.py: make docs -->
 
-Each option has a variable of the environment; what the command line says comes first. Those of one
-queue (tries, delays, keys, deadlines) are declared in code: [job(…)](api.md#declaring). Streams and
-consumers: [subjects](subjects.md); how long jobs are kept: [retention](../operate/retention.md).
+On this page you find every setting of services, workers, the admin runtime and commands. Each
+option has an environment variable. The command line overrides the environment.
+
+The options of one queue (tries, delays, keys, deadlines) are declared in code:
+[job(…)](api.md#declaring). Streams and consumers are in [subjects](subjects.md), and how long jobs
+are kept in [retention](../operate/retention.md).
 
 ## Connection
 
-Of every command, and of a program that connects with `ConnectOptions.from_environment()`,
-which knows all of these but `--context`. Contexts of natscli, and which of these comes first:
-[exit codes](exit-codes.md#environment).
+Every command reads these. A program that connects with `ConnectOptions.from_environment()` reads
+all of them except `--context`. [Exit codes](exit-codes.md#environment) has the contexts of
+natscli, and which setting overrides which.
 
 {connection}
 
@@ -39,50 +42,59 @@ which knows all of these but `--context`. Contexts of natscli, and which of thes
 
 ## Workers
 
-`trellis-jobs worker MODULE:SERVICE`, beside the connection:
+`trellis-jobs worker MODULE:SERVICE`, in addition to the connection:
 
 {worker}
 
 ## The admin runtime
 
-`trellis-jobs admin serve`, beside the connection; see
+`trellis-jobs admin serve`, in addition to the connection; see
 [running the admin](../guides/running-the-admin.md):
 
 {admin}
 
 ## trellis-jobs dev
 
-Beside the connection; see [developing](../guides/developing.md):
+In addition to the connection; see [developing](../guides/developing.md):
 
 {dev}
 
 ## Other commands
 
-Every option of every command has a variable too: [the command line](cli.md) names each. Besides,
-they heed:
+Every option of every command has a variable: see [the command line](cli.md). These variables apply
+to all commands:
 
 {environment}
 """
-# Of Service() and connect(), in code.
+# The arguments of Service() and connect().
 _MEANING: Final[Mapping[str, str]] = {
     "grace": "seconds that running jobs get to finish when it stops",
     "bindings": "other names for the service and its queues",
+    "version": "the version of the application, for operators and in the history of jobs; without "
+    "it, `TRELLIS_JOBS_APP_VERSION`",
+    "labels": "texts by which operators select workers; without them, `TRELLIS_JOBS_LABELS`, "
+    "separated by commas",
+    "dead_after": "seconds without a heartbeat after which the jobs of a worker are started "
+    "elsewhere; 25 by default",
     "url": "servers, separated by commas, or `ConnectOptions` with keys and certificates",
-    "workers": "`False` only produces; `Workers(queues=…, concurrency=…)` takes a part of the work",
+    "workers": "`False` only creates jobs; `Workers(queues=…, concurrency=…, "
+    "total_concurrency=…)` runs some queues, or limits them",
     "credentials": "a NATS credentials file",
-    "replicas": "of streams that are new; else as many as the cluster can hold",
-    "system_account": "a URL or a credentials file that may ask how large the cluster is; "
+    "replicas": "replicas of new streams; by default as many as the cluster can hold",
+    "system_account": "a URL or a credentials file that may read the size of the cluster; "
     "without it, new streams get one replica",
-    "connect_timeout": "seconds in which a server and its JetStream must be there; `None` waits "
-    "without end",
+    "connect_timeout": "seconds to wait for a server and its JetStream; `None` waits without limit",
 }
 _HEEDED: Final[Mapping[str, str]] = {
-    "NO_COLOR": "if it is set to anything, there are no colours, in logs neither",
+    "NO_COLOR": "if it is set, there are no colours, also in logs",
     "FORCE_COLOR": "colours in a pipe too",
-    "COLUMNS": "how wide the terminal is, if it does not tell",
+    "COLUMNS": "the width of the terminal, if it cannot be detected",
+    "TRELLIS_JOBS_APP_VERSION": "the version of the application, unless `Service(version=…)` is "
+    "given",
+    "TRELLIS_JOBS_LABELS": "labels of its workers, unless `Service(labels=…)` is given",
     "XDG_CONFIG_HOME": "where natscli keeps its contexts (`nats/`); default `~/.config`",
-    "XDG_DATA_HOME": "where the projection is (`trellis/jobs.sqlite`), if the system's place "
-    "cannot be written and nobody says another; default `~/.local/share`",
+    "XDG_DATA_HOME": "where the projection is (`trellis/jobs.sqlite`), if the system's folder "
+    "cannot be written and no other file is set; default `~/.local/share`",
 }
 
 

@@ -22,32 +22,34 @@ _PAGE: Final = """\
 
 <!-- Generated from the topology by tools/reference/subject_page.py: make docs -->
 
+On this page you find every subject, and the configuration of every stream and consumer.
+
 ```text
 {grammar}
 ```
 
-Streams and consumers exactly as they are asked for, on a server from 2.14 on; `num_replicas` is
-that of a single server. What is made when, and what happens to what is there already, is told in
-[provisioning](../operate/provisioning.md).
+The configurations are those that a server from 2.14 on gets; `num_replicas` is that of a single
+server. [Provisioning](../operate/provisioning.md) explains when each is created, and what happens
+to existing ones.
 
 {streams}
 
 ## JOBS/to-work
 
-Remembers, on the server, what the work queue has sourced. Each installation has another
+The server stores here how far the work queue has sourced the log. Each installation has another
 `deliver_subject`, which services cannot learn.
 
 {to_work}
 
 ## JOBS_WORK/&lt;service&gt;-&lt;type&gt;
 
-One for each queue, made by the service itself; here for `helpdesk` / `sync-tickets`.
+One for each queue, created by the service itself; here for `helpdesk` / `sync-tickets`.
 
 {queue}
 
 ## JOBS_ADVISORIES/jobs-advisories
 
-Of the admin runtime; all replicas share it.
+The admin runtime creates it, and all replicas share it.
 
 {advisories}
 """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar
 
+from trellis_jobs.contract.key_policy import KeyConcurrency, KeyPolicy, QueueDepth, resolve
+from trellis_jobs.contract.option_kinds import Duration, require
+from trellis_jobs.contract.queue_options import DEFAULTS, QUEUE_OPTIONS
 from trellis_jobs.contract.versions import Upgrades, check_versions, upgrade
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.identity import check_service, check_token
@@ -13,19 +15,47 @@ from trellis_jobs.model.redaction import is_secret
 from trellis_jobs.model.retry import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
-    from trellis_jobs.contract.key_policy import KeyPolicy
     from trellis_jobs.contract.payload_types import PayloadType
     from trellis_jobs.model.json_values import Json
+    from trellis_jobs.model.try_limits import Renewal
 
 P = TypeVar("P")
 R = TypeVar("R")
 
-DEFAULT_DELAYS: Final = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800))
-DEFAULT_RETRY: Final = RetryPolicy(5, DEFAULT_DELAYS)
-DEFAULT_ACK_WAIT: Final = timedelta(seconds=30)
-MIN_ACK_WAIT: Final = timedelta(milliseconds=100)
+DEFAULT_RETRY: Final = RetryPolicy(DEFAULTS["max_deliver"], DEFAULTS["backoff"])
+DEFAULT_ACK_WAIT: Final[timedelta] = DEFAULTS["ack_wait"]
+
+
+class JobOptions(TypedDict, total=False):
+    """Options of `job(...)`; durations are seconds or timedelta.
+
+    Type checkers need the options as code. All other facts about them are in the table
+    QUEUE_OPTIONS, and a test holds the two equal. Generated modules and the reference page have
+    the options in this order.
+    """
+
+    name: str
+    version: int
+    upgrades: Upgrades
+    concurrency: int
+    max_deliver: int
+    backoff: Sequence[Duration]
+    ack_wait: Duration
+    renew: Literal["automatic", "manual"]
+    delivery_limit: int | None
+    timeout: Duration | None
+    deadline: Duration | None
+    progress: bool
+    logs: bool
+    dlq: bool
+    permanent: Sequence[type[BaseException]]
+    shared: bool
+    docs: Json
+    key: KeyConcurrency | None
+    queue: QueueDepth | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,66 +70,42 @@ class JobType(Generic[P, R]):
     name: str
     payload: PayloadType[P]
     result: PayloadType[R]
-    concurrency: int = 1
+    concurrency: int = DEFAULTS["concurrency"]
     retry: RetryPolicy = DEFAULT_RETRY
     ack_wait: timedelta = DEFAULT_ACK_WAIT
-    delivery_limit: int | None = None
-    timeout: timedelta | None = None
-    deadline: timedelta | None = None
-    progress: bool = True
-    logs: bool = True
-    dead_letters: bool = True
-    permanent: tuple[type[BaseException], ...] = ()
-    shared: bool = False
+    renew: Renewal = DEFAULTS["renew"]
+    delivery_limit: int | None = DEFAULTS["delivery_limit"]
+    timeout: timedelta | None = DEFAULTS["timeout"]
+    deadline: timedelta | None = DEFAULTS["deadline"]
+    progress: bool = DEFAULTS["progress"]
+    logs: bool = DEFAULTS["logs"]
+    dead_letters: bool = DEFAULTS["dlq"]
+    permanent: tuple[type[BaseException], ...] = DEFAULTS["permanent"]
+    shared: bool = DEFAULTS["shared"]
     key_policy: KeyPolicy | None = None
-    version: int = 1
+    version: int = DEFAULTS["version"]
     upgrades: Upgrades = field(default_factory=dict, hash=False)
     consumer: str | None = None
-    docs: Json = field(default=None, hash=False)
+    docs: Json = field(default=DEFAULTS["docs"], hash=False)
 
     def __post_init__(self) -> None:
         check_token("queue name", self.name)
-        self._check_counts()
-        self._check_content()
-        self._require(
-            all(map(_is_exception_class, self.permanent)),
-            f"permanent must contain exception classes, is {self.permanent!r}",
-        )
-        self._require(
-            all(delay >= timedelta() for delay in self.retry.delays), "backoff cannot be negative"
-        )
-        self._require(
-            self.ack_wait >= MIN_ACK_WAIT,
-            f"ack_wait must be at least 0.1 s, is {self.ack_wait}",
-        )
-        for option in ("timeout", "deadline"):
-            value: timedelta | None = getattr(self, option)
-            self._require(
-                value is None or value > timedelta(),
-                f"{option} must be more than 0 seconds, is {value}",
-            )
-
-    def _check_counts(self) -> None:
-        counts = {"concurrency": self.concurrency, "max_deliver": self.retry.max_tries}
-        if self.delivery_limit is not None:
-            counts["delivery_limit"] = self.delivery_limit
-        for option, value in counts.items():
-            # Not isinstance, because True is an int.
-            self._require(type(value) is int, f"{option} must be a whole number, is {value!r}")
-            self._require(value >= 1, f"{option} must be at least 1, is {value}")
-
-    def _check_content(self) -> None:
         try:
+            for option in QUEUE_OPTIONS:
+                option.kind.check(option.name, option.value_of(self))
             check_versions(self.version, self.upgrades)
+            self._check_key_pointers()
         except DeclarationError as error:
             raise DeclarationError(f"queue {self.name!r}: {error}") from error
+
+    def _check_key_pointers(self) -> None:
         segments = () if self.key_policy is None else self.key_policy.template.segments
         for pointer in (segment for segment in segments if segment.startswith("/")):
             hidden = is_secret(pointer, self.payload.secrets)
-            self._require(
+            require(
                 not hidden, f"{pointer} is secret, so it cannot be part of a key: keys are shown"
             )
-            self._require(
+            require(
                 self.payload.may_hold_key(pointer),
                 f"the key pointer {pointer!r} does not point to a string, number or boolean of the "
                 "payload: point to one of its fields, as in '/customer/id', or leave out the '/' "
@@ -117,13 +123,27 @@ class JobType(Generic[P, R]):
         )
         return self.payload.from_json(newest)
 
-    def _require(self, condition: bool, message: str) -> None:
-        if not condition:
-            raise DeclarationError(f"queue {self.name!r}: {message}")
 
+def declare_queue(
+    name: str, payload: PayloadType[P], result: PayloadType[R], values: Mapping[str, Any]
+) -> JobType[P, R]:
+    """A queue from the values of its options, by name; those left out have their defaults.
 
-def _is_exception_class(found: object) -> bool:
-    return isinstance(found, type) and issubclass(found, BaseException)
+    Raises DeclarationError.
+    """
+    rest = dict(values)
+    tries = rest.pop("max_deliver", DEFAULT_RETRY.max_tries)
+    delays = rest.pop("backoff", DEFAULT_RETRY.delays)
+    ack_wait = rest.get("ack_wait", DEFAULT_ACK_WAIT)
+    return JobType(
+        name=name,
+        payload=payload,
+        result=result,
+        retry=RetryPolicy(tries, delays),
+        key_policy=resolve(rest.pop("key", None), rest.pop("queue", None), ack_wait),
+        dead_letters=rest.pop("dlq", DEFAULTS["dlq"]),
+        **rest,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from math import isfinite
 from typing import Final, TypeVar
 
+from trellis_jobs.contract.option_kinds import (
+    Duration,
+    check_count,
+    check_whole_number,
+    read_duration,
+    require,
+)
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.keys.backlog import WhenFull
 from trellis_jobs.model.keys.fencing import StalePolicy
@@ -16,7 +22,6 @@ from trellis_jobs.model.keys.state import KEYS_BUCKET
 from trellis_jobs.model.keys.template import KeyTemplate
 
 E = TypeVar("E", bound=StrEnum)
-Duration = float | timedelta
 
 MAX_HEARTBEAT_INTERVAL: Final = timedelta(seconds=30)
 _RENEWALS_PER_ACK_WAIT: Final = 3
@@ -66,7 +71,7 @@ def resolve(
     key: KeyConcurrency | None, depth: QueueDepth | None, ack_wait: timedelta
 ) -> KeyPolicy | None:
     if key is None:
-        _require(depth is None, "queue=QueueDepth(...) needs key=KeyConcurrency(...) beside it")
+        require(depth is None, "queue=QueueDepth(...) needs key=KeyConcurrency(...) beside it")
         return None
     depth = QueueDepth() if depth is None else depth
     _check_types(key, depth)
@@ -91,24 +96,14 @@ def _check_types(key: object, depth: object) -> None:
         raise DeclarationError(f"queue must be QueueDepth(...), found {depth!r}")
     if isinstance(key.key, str) or not isinstance(key.key, Sequence):
         raise DeclarationError(f"key must be a list of segments, found {key.key!r}")
-    for option in ("heartbeat_interval", "heartbeat_ttl"):
-        value = getattr(key, option)
-        if not (value is None or isinstance(value, timedelta) or _is_finite(value)):
-            raise DeclarationError(f"{option} must be seconds or a timedelta, found {value!r}")
-
-
-def _is_finite(value: object) -> bool:
-    """Excludes booleans, which are integers in Python."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _check_counts(max_active: int, max_queued: int) -> None:
+    check_count("max_active", max_active)
+    check_whole_number("max_queued_per_key", max_queued)
+    require(max_queued >= 0, f"max_queued_per_key cannot be negative, is {max_queued}")
     for option, value in (("max_active", max_active), ("max_queued_per_key", max_queued)):
-        _require(type(value) is int, f"{option} must be a whole number, is {value!r}")
-    _require(max_active >= 1, f"max_active must be at least 1, is {max_active}")
-    _require(max_queued >= 0, f"max_queued_per_key cannot be negative, is {max_queued}")
-    for option, value in (("max_active", max_active), ("max_queued_per_key", max_queued)):
-        _require(
+        require(
             value <= MAX_ENTRIES,
             f"{option} can be at most {MAX_ENTRIES}, is {value}: "
             "all jobs of a key are stored in one value",
@@ -122,19 +117,19 @@ def _lease(key: KeyConcurrency, ack_wait: timedelta) -> tuple[timedelta, timedel
     )
     twice, thrice = _ACK_WAITS_PER_LEASE * ack_wait, _RENEWALS_PER_LEASE * interval
     ttl = _explicit("heartbeat_ttl", key.heartbeat_ttl) or max(twice, thrice)
-    _require(
+    require(
         ttl >= thrice,
         f"heartbeat_ttl ({ttl}) must be at least three times heartbeat_interval ({interval})",
     )
-    _require(ttl >= twice, f"heartbeat_ttl ({ttl}) must be at least twice ack_wait ({ack_wait})")
+    require(ttl >= twice, f"heartbeat_ttl ({ttl}) must be at least twice ack_wait ({ack_wait})")
     return interval, ttl
 
 
 def _explicit(option: str, duration: Duration | None) -> timedelta | None:
     if duration is None:
         return None
-    given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
-    _require(given > timedelta(), f"{option} must be positive, is {given}")
+    given = read_duration(option, duration)
+    require(given > timedelta(), f"{option} must be positive, is {given}")
     return given
 
 
@@ -144,8 +139,3 @@ def _one_of(kind: type[E], option: str, value: str) -> E:
     except ValueError:
         known = ", ".join(repr(member.value) for member in kind)
         raise DeclarationError(f"{option} must be one of {known}, found {value!r}") from None
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise DeclarationError(message)

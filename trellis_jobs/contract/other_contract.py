@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from trellis_jobs.contract.changes import ChangeClass, changes
+from trellis_jobs.contract.change_rules import ChangeClass
+from trellis_jobs.contract.changes import Manifest, changes
 from trellis_jobs.contract.consumer_metadata import CONTRACT, read_contract
 from trellis_jobs.contract.manifest import normalized
 from trellis_jobs.contract.payload_types import TypeMismatch
@@ -28,7 +29,8 @@ def contract_digest(contract: str) -> str:
 def conflicts(stored: str, own: str) -> list[str]:
     """Why workers with one contract cannot run the jobs of the other. Empty if they can.
 
-    `stored` is the contract in the consumer's metadata, `own` the contract of this worker.
+    `stored` is the contract in the consumer's metadata, which is the old one. `own` is the
+    contract of this worker, which is the new one.
     """
     if stored == own:
         return []
@@ -36,13 +38,21 @@ def conflicts(stored: str, own: str) -> list[str]:
         was, now = normalized(orjson.loads(stored)), normalized(orjson.loads(own))
     except (DeclarationError, ValueError) as error:
         return [f"the stored contract of the queue cannot be read: {error}"]
-    found = {
+    forward, back = _incompatibilities(was, now), _incompatibilities(now, was)
+    return [
+        *sorted(forward & back),
+        *(f"jobs of the old contract, new workers: {each}" for each in sorted(forward - back)),
+        *(f"jobs of the new contract, old workers: {each}" for each in sorted(back - forward)),
+    ]
+
+
+def _incompatibilities(old: Manifest, new: Manifest) -> set[str]:
+    """Why a worker with the new contract cannot run each job of the old one."""
+    return {
         f"{change.field or change.queue} ({change.why})"
-        for old, new in ((was, now), (now, was))
         for change in changes(old, new)
         if change.change_class is ChangeClass.MIGRATION and change.field in _COMPATIBILITY_FIELDS
     }
-    return sorted(found)
 
 
 # The other fields determine how a job runs, not whether it can run.

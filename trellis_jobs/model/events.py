@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
+    from trellis_jobs.model.try_limits import TryLimits
 
 
 class EventKind(StrEnum):
@@ -85,6 +86,7 @@ class Begun(Event, frozen=True, kw_only=True):
     version: int = 1
     secrets: tuple[str, ...] = ()
     deadline: datetime | None = None
+    try_limits: TryLimits | None = None
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
 
@@ -115,11 +117,15 @@ class AttemptEvent(Event, frozen=True, kw_only=True):
 
 
 class Started(AttemptEvent, frozen=True, kw_only=True):
-    """`waited_for_key`: how long the delivery waited. None without a key, or if not recorded."""
+    """`waited_for_key`: how long the delivery waited. None without a key, or if not recorded.
+
+    `app_version` is the version of the worker's application. None if it has none.
+    """
 
     kind: ClassVar[EventKind] = EventKind.STARTED
 
     waited_for_key: timedelta | None = None
+    app_version: str | None = None
 
 
 class Progressed(AttemptEvent, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.notes import LogLine, Progress
     from trellis_jobs.model.states import JobState
+    from trellis_jobs.model.try_limits import TryLimits
 
 ERRORS_KEPT: Final = 20
 LOGS_KEPT: Final = 1000
@@ -33,7 +34,8 @@ class Run(Value, frozen=True, kw_only=True):
     Only the newest errors and log lines are kept here; the history has all of them. `begun_by` is
     the operator who retried the job. `ended_by` is who ended it, for example by cancelling it, and
     None when its handler ended it. `version` is the payload's version. `secrets` and
-    `result_secrets` are JSON Pointers to the secret fields of payload and result.
+    `result_secrets` are JSON Pointers to the secret fields of payload and result. `instance` and
+    `app_version` are those of the worker that started the newest try.
     """
 
     payload: Json
@@ -50,6 +52,9 @@ class Run(Value, frozen=True, kw_only=True):
     ended_because: str | None = None
     begun_by: str | None = None
     ended_by: str | None = None
+    instance: str | None = None
+    app_version: str | None = None
+    try_limits: TryLimits | None = None
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
 
@@ -191,6 +196,7 @@ def _begin(job: Job | None, event: e.Begun, status: JobStatus) -> Job:
             version=event.version,
             secrets=event.secrets,
             begun_by=event.by if isinstance(event, e.Retried) else None,
+            try_limits=event.try_limits,
             concurrency=event.concurrency,
             queue_policy=event.queue_policy,
         ),
@@ -200,11 +206,14 @@ def _begin(job: Job | None, event: e.Begun, status: JobStatus) -> Job:
 
 def _apply_to_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
     started_at, held = run.started_at, run.concurrency
+    instance, app_version = run.instance, run.app_version
     result, result_secrets, errors = run.result, run.result_secrets, run.errors
     because, by = run.ended_because, run.ended_by
     match event:
         case e.Started():
             started_at, held = event.at, event.concurrency or held
+            instance = None if event.attempt is None else event.attempt.instance
+            app_version = event.app_version
         case e.Completed():
             result, result_secrets = event.result, event.secrets
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
@@ -228,6 +237,9 @@ def _apply_to_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
         ended_because=because,
         begun_by=run.begun_by,
         ended_by=by,
+        instance=instance,
+        app_version=app_version,
+        try_limits=run.try_limits,
         concurrency=held,
         queue_policy=run.queue_policy,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 # A worker that missed one heartbeat may be slow; after two in a row it counts as dead.
 HEARTBEATS_MISSED_WHEN_DEAD: Final = 2
+# After an outage, another worker may reconnect later than this one.
+RECONNECT_TOLERANCE: Final = timedelta(seconds=5)
 # For heartbeats of other runtimes, which do not include their interval.
 DEFAULT_HEARTBEAT_INTERVAL: Final = timedelta(seconds=30)
 
@@ -41,13 +44,26 @@ def in_milliseconds(span: timedelta | None) -> int | None:
     return None if span is None else round(span / timedelta(milliseconds=1))
 
 
-def death_reason(newest: WorkerHeartbeat, age: timedelta) -> str | None:
+def proves_death(silence: timedelta, interval: timedelta | None) -> bool:
+    return silence > HEARTBEATS_MISSED_WHEN_DEAD * (interval or DEFAULT_HEARTBEAT_INTERVAL)
+
+
+def countable_silence(age: timedelta, connected_for: timedelta | None) -> timedelta:
+    """The part of a worker's silence in which it could have sent heartbeats."""
+    return age if connected_for is None else min(age, connected_for - RECONNECT_TOLERANCE)
+
+
+def death_reason(
+    newest: WorkerHeartbeat, age: timedelta, connected_for: timedelta | None = None
+) -> str | None:
     """Return why a worker counts as dead, given its newest heartbeat, or None if it is alive.
 
-    `age` is measured by the clock of the server that stored the heartbeat.
+    `age` is measured by the clock of the server that stored the heartbeat. `connected_for` is the
+    time since the reader's own connection was restored, if it was ever lost: before that the worker
+    may have been unable to send heartbeats too, so its silence proves nothing.
     """
     if newest.stopping:
         return "stopped"
-    if age > HEARTBEATS_MISSED_WHEN_DEAD * (newest.interval or DEFAULT_HEARTBEAT_INTERVAL):
-        return f"died: its last heartbeat was {age.total_seconds():.1f} s ago"
+    if proves_death(countable_silence(age, connected_for), newest.interval):
+        return f"died: its last heartbeat was {format_duration(age)} ago"
     return None

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job_status import JobStatus
-from trellis_jobs.model.states import LIVE, JobState
+from trellis_jobs.model.states import LIVE, OVER, JobState
 from trellis_jobs.model.values import Value
 
 S = JobState
@@ -77,6 +77,12 @@ RULES: Final[Mapping[EventKind, Rule]] = {
 }
 
 NOTES: Final = frozenset(kind for kind, rule in RULES.items() if rule.leads_to is None)
+# Events by which another process ends a job while its handler runs or it waits for its key.
+ENDED_FROM_OUTSIDE: Final = tuple(
+    kind
+    for kind, rule in RULES.items()
+    if rule.leads_to in OVER and rule.legal_from & LIVE and rule.owner_check is not is_owner
+)
 
 
 def advance(before: JobStatus | None, event: e.Event) -> JobStatus | Illegal:

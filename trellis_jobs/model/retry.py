@@ -1,4 +1,4 @@
-"""Retry policy: how often to try a job, and the delay before the next try."""
+"""How often to try a job, and the delay before the next try or the next delivery."""
 
 from __future__ import annotations
 
@@ -22,3 +22,15 @@ class RetryPolicy(Value, frozen=True):
             return timedelta()
         declared = self.delays[min(tries, len(self.delays)) - 1]
         return declared * (1 + JITTER * random)
+
+
+class DoublingDelay(Value, frozen=True):
+    """The delay before a message is delivered again; it doubles with each delivery, with jitter."""
+
+    first: timedelta
+    max_doublings: int
+
+    def after(self, deliveries: int, random: float) -> timedelta:
+        """The delay after `deliveries` deliveries. `random` is in [0, 1)."""
+        doublings = min(deliveries - 1, self.max_doublings)
+        return self.first * 2.0**doublings * (1 + random)

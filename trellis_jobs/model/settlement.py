@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
+from trellis_jobs.errors.handlers import MAX_RETRY_DELAY
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.retry import RetryPolicy
-
-# A longer delay could overflow a date, and means that the handler mistook the unit.
-MAX_RETRY_DELAY: Final = timedelta(days=366)
 
 
 class Succeeded(Value, frozen=True):

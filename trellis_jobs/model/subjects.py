@@ -4,6 +4,7 @@ trellis.jobs.<service>.<type>.<id>.<event>                   lifecycle, the log
 trellis.jobs.workers.<service>.<type>.<instance>.heartbeat   presence
 trellis.work.<service>.<type>.<id>                           work, sourced from the log
 trellis.control.jobs.operations.<id>                         bulk operations, newest value
+trellis.control.jobs.workers.<service>.<instance>            worker processes, newest value
 rpc.v1.<method>                                              requests to the admin runtime
 """
 
@@ -22,6 +23,7 @@ ALL_EVENTS: Final = "trellis.jobs.>"
 ALL_WORK: Final = "trellis.work.>"
 ALL_CONTROL: Final = "trellis.control.jobs.>"
 ALL_OPERATIONS: Final = "trellis.control.jobs.operations.*"
+ALL_WORKERS: Final = "trellis.control.jobs.workers.*.*"
 ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 # The tokens after trellis.jobs.workers: service, type, instance and "heartbeat".
 PRESENCE_TOKEN_COUNT: Final = 4
@@ -50,6 +52,16 @@ class PresenceSubject(Value, frozen=True):
 
 class WorkSubject(Value, frozen=True):
     job: JobAddress
+
+
+class WorkerSubject(Value, frozen=True):
+    """The subject of the record of a worker process."""
+
+    service: str
+    instance: str
+
+    def __str__(self) -> str:
+        return f"{self.service}/{self.instance}"
 
 
 def lifecycle(job: JobAddress, kind: EventKind) -> str:
@@ -179,6 +191,17 @@ def operation(operation_id: str) -> str:
     return f"trellis.control.jobs.operations.{check_token('operation', operation_id)}"
 
 
+def worker(service: str, instance: str) -> str:
+    """The record of a worker process. Its service, operators and admin runtimes write it."""
+    return (
+        f"trellis.control.jobs.workers.{check_service(service)}.{check_token('instance', instance)}"
+    )
+
+
+def workers_of_service(service: str) -> str:
+    return f"trellis.control.jobs.workers.{service}.*"
+
+
 def rpc(method: str) -> str:
     """The subject of an admin runtime method: `Jobs.List` is called on `rpc.v1.Jobs.List`."""
     return f"{_RPC}{method}"
@@ -193,7 +216,9 @@ def is_inbox(subject: str) -> bool:
     return subject.startswith(_INBOXES)
 
 
-def parse(subject: str) -> LifecycleSubject | PresenceSubject | WorkSubject | None:
+def parse(
+    subject: str,
+) -> LifecycleSubject | PresenceSubject | WorkSubject | WorkerSubject | None:
     """Parse a subject. Returns None if it is not one of this system's subjects."""
     under, _, kind = subject.rpartition(".")
     try:
@@ -213,12 +238,14 @@ def _job_of_prefix(under: str) -> JobAddress | None:
             return None
 
 
-def _parse_other(subject: str) -> PresenceSubject | WorkSubject | None:
+def _parse_other(subject: str) -> PresenceSubject | WorkSubject | WorkerSubject | None:
     match subject.split("."):
         case ["trellis", "work", service, job_type, job_id]:
             return WorkSubject(JobAddress(service, job_type, job_id))
         case ["trellis", "jobs", "workers", service, job_type, instance, "heartbeat"]:
             check_token("instance", instance)
             return PresenceSubject(check_service(service), check_token("type", job_type), instance)
+        case ["trellis", "control", "jobs", "workers", service, instance]:
+            return WorkerSubject(check_service(service), check_token("instance", instance))
         case _:
             return None

@@ -11,13 +11,20 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.errors import JobExists, JobsError, NotConfirmed
-from trellis_jobs.infrastructure_errors import StreamFull
+from trellis_jobs.errors import (
+    FullKey,
+    JobExists,
+    JobsError,
+    KeyBusy,
+    NotAdmitted,
+    NotConfirmed,
+    QueueFull,
+    StreamFull,
+)
+from trellis_jobs.jetstream.log.decide_again import Appended
 from trellis_jobs.jetstream.log.event_log import Refused
-from trellis_jobs.key_errors import FullKey, KeyBusy, NotAdmitted, QueueFull
 from trellis_jobs.model.concurrency import QueuePolicy
 from trellis_jobs.model.events import Created, EventKind, Skipped
-from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys.backlog import (
     Admitted,
     CoalescedInto,
@@ -27,7 +34,7 @@ from trellis_jobs.model.keys.backlog import (
     WhenFull,
     oldest,
 )
-from trellis_jobs.model.keys.state import Waiting
+from trellis_jobs.model.keys.state import waiting_entry
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
     from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.model.job_status import Head
+    from trellis_jobs.model.keys.state import Waiting
     from trellis_jobs.model.keys.template import JobKey
     from trellis_jobs.producer.full_keys import FullKeys
 
@@ -75,12 +84,7 @@ class Admission:
         self._events = events
         self._key = key
         self._created = created
-        self._waiting = Waiting(
-            job_id=created.job.job_id,
-            created_at=created.at,
-            request_id=created.context.request_id,
-            context=created.context,
-        )
+        self._waiting = waiting_entry(created)
 
     async def enter(self) -> Entered:
         """Raises KeyBusy or QueueFull when the queue's policy admits no new job."""
@@ -163,12 +167,14 @@ class Admission:
 
     async def _skip(self, latest: Latest, victim: JobAddress, entered: Head) -> Entered:
         """If the victim has started meanwhile, both jobs run."""
-        if latest.head.status.state not in _REPLACEABLE:
-            return Entered(entered)
-        skipped = self._skipped(latest, victim)
+
+        def plan(latest: Latest) -> Skipped | None:
+            is_waiting = latest.head.status.state in _REPLACEABLE
+            return self._skipped(latest, victim) if is_waiting else None
+
         try:
-            skip = await self._events.append(
-                latest.head, skipped, timeout=self._timeout, shared=self._keys.shared
+            skip = await self._events.append_planned(
+                victim, latest, plan, timeout=self._timeout, shared=self._keys.shared
             )
         except StreamFull as full:
             log.warning(
@@ -177,14 +183,11 @@ class Admission:
                 full,
             )
             return Entered(entered)
-        return Entered(entered, victim.job_id if isinstance(skip, Head) else None)
+        return Entered(entered, victim.job_id if isinstance(skip, Appended) else None)
 
     def _skipped(self, latest: Latest, victim: JobAddress) -> Skipped:
         return Skipped(
-            job=victim,
-            context=latest.context,
-            at=self._created.at,
-            tries=latest.head.status.tries,
+            **latest.event_fields(victim, self._created.at),
             by=victim.service,
             reason=f"job {self._created.job.job_id} replaced it in the queue of its key",
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trellis_jobs.model.bounded_dict import BoundedDict
 from trellis_jobs.model.keys.fencing import StalePolicy
 from trellis_jobs.model.keys.lease_observer import LeaseObserver
 
@@ -24,7 +25,7 @@ _MAX_KEYS: Final = 1_000
 class FullKeys:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._observers: dict[KeyAddress, LeaseObserver] = {}
+        self._observers: BoundedDict[KeyAddress, LeaseObserver] = BoundedDict(_MAX_KEYS)
 
     def reset(self) -> None:
         """Observes all leases from the start: holders could not renew them during an outage."""
@@ -33,10 +34,8 @@ class FullKeys:
     async def evict_expired(self, keys: KeyCoordinator, key: JobKey, state: KeyState) -> bool:
         """Returns True if a slot was freed."""
         key_policy, now = keys.key_policy, self._monotonic()
-        observer = self._observers.pop(state.address, LeaseObserver()).observe(state, now)
+        observer = self._observers.get(state.address, LeaseObserver()).observe(state, now)
         self._observers[state.address] = observer
-        if len(self._observers) > _MAX_KEYS:
-            del self._observers[next(iter(self._observers))]
         if key_policy.stale_policy is StalePolicy.BLOCK:
             return False
         expired_slots = observer.expired(key_policy.heartbeat_ttl.total_seconds(), now)

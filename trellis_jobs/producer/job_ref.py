@@ -9,23 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from trellis_jobs.errors import (
     InfrastructureMissing,
-    JobCancelled,
-    JobDead,
-    JobDismissed,
     JobEnded,
-    JobExpired,
-    JobFailed,
     JobIsOver,
     JobNotFound,
     JobsError,
-    JobSkipped,
-    JobStale,
     NotConfirmed,
     WaitTimeout,
 )
 from trellis_jobs.jetstream.client.own_loop import require_running
 from trellis_jobs.jetstream.log.end_notices import watch_job
-from trellis_jobs.jetstream.log.event_log import Latest, Lost
 from trellis_jobs.model.events import Begun, Cancelled, Completed, Event, EventKind
 from trellis_jobs.model.job import Job, fold, reduce
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
@@ -42,7 +34,7 @@ if TYPE_CHECKING:
     from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
-    from trellis_jobs.jetstream.log.event_log import EventLog
+    from trellis_jobs.jetstream.log.event_log import EventLog, Latest
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job_status import Head
 
@@ -55,14 +47,8 @@ R_co = TypeVar("R_co", covariant=True)
 _RECHECK_DELAYS: Final = (0.005, 0.02, 0.1)
 _POLL_INTERVAL: Final = 5.0
 
-_ERROR_BY_STATE: Final[Mapping[JobState, type[JobEnded]]] = {
-    JobState.FAILED: JobFailed,
-    JobState.DEAD: JobDead,
-    JobState.CANCELLED: JobCancelled,
-    JobState.EXPIRED: JobExpired,
-    JobState.SKIPPED: JobSkipped,
-    JobState.STALE: JobStale,
-    JobState.DISMISSED: JobDismissed,
+_ERROR_BY_STATE: Final[Mapping[str | None, type[JobEnded]]] = {
+    error.ended_in: error for error in JobEnded.__subclasses__()
 }
 
 
@@ -131,26 +117,26 @@ class JobRef(Generic[R_co]):
 
     async def cancel(self, reason: str | None = None) -> None:
         """Cancels the job and its running handler. Cancelling a job twice is no error."""
+        why = None if reason is None else bounded(str(reason), MESSAGE_LIMIT)
+
+        def plan(latest: Latest) -> Cancelled | None:
+            if latest.head.status.is_over:
+                return None
+            fields = latest.event_fields(self.address, self._environment.now())
+            return Cancelled(**fields, by=self.address.service, reason=why)
+
         async with self._with_timeout(f"the end of job {self.id}"):
-            latest = await self._latest()
-            status = latest.head.status
-            if status.state is JobState.CANCELLED:
-                return
-            if status.is_over:
-                raise JobIsOver(self.id, status.state)
-            cancelled = Cancelled(
-                job=self.address,
-                context=latest.context,
-                at=self._environment.now(),
-                tries=status.tries,
-                by=self.address.service,
-                reason=None if reason is None else bounded(str(reason), MESSAGE_LIMIT),
+            ended = await self._events.append_planned(
+                self.address,
+                await self._latest(),
+                plan,
+                timeout=self.request_timeout,
+                shared=self._queue.shared,
             )
-            answer = await self._events.append(
-                latest.head, cancelled, timeout=self.request_timeout, shared=self._queue.shared
-            )
-            if isinstance(answer, Lost):
-                self._raise_if_not_cancelled(answer)
+            if ended is None:
+                raise JobNotFound(self.id)
+            if ended.head.status.state is not JobState.CANCELLED:
+                raise JobIsOver(self.id, ended.head.status.state)
             if self._keys is not None:
                 await self._leave_key(self._keys)
 
@@ -276,10 +262,4 @@ class JobRef(Generic[R_co]):
         job = await self._folded(head.sequence)
         if job.state is JobState.COMPLETED:
             return read_result(self.id, self._queue.result, job.result)
-        raise _ERROR_BY_STATE[job.state](self.id, job.state, job.why)
-
-    def _raise_if_not_cancelled(self, lost: Lost) -> None:
-        if lost.head is None:
-            raise JobNotFound(self.id)
-        if lost.head.status.state is not JobState.CANCELLED:
-            raise JobIsOver(self.id, lost.head.status.state)
+        raise _ERROR_BY_STATE.get(job.state, JobEnded)(self.id, job.state, job.why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.errors import (
@@ -23,6 +23,12 @@ from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.values import Value, repr_with
 from trellis_jobs.producer.admission import Admission
 from trellis_jobs.producer.full_keys import FullKeys
+from trellis_jobs.producer.try_options import (
+    OF_THE_QUEUE,
+    TryOptions,
+    TrySettings,
+    read_try_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,6 +55,7 @@ class Request(Value, frozen=True):
     job_id: str | None = None
     deadline: datetime | None = None
     key: JobKey | None = None
+    settings: TrySettings = OF_THE_QUEUE
 
     def __repr__(self) -> str:
         return repr_with(self, payload=redacted(self.payload, self.queue.payload.secrets))
@@ -88,6 +95,7 @@ class Producer:
         *,
         job_id: str | None = None,
         deadline: datetime | None = None,
+        **options: Unpack[TryOptions],
     ) -> Request:
         """Checks everything that can be checked before anything is sent."""
         if job_id is not None:
@@ -97,7 +105,8 @@ class Producer:
         except TypeMismatch as mismatch:
             raise PayloadInvalid(queue.name, str(mismatch)) from mismatch
         key = None if queue.key_policy is None else queue.key_policy.template.resolve(payload_json)
-        return Request(queue, payload_json, job_id, deadline, key)
+        settings = read_try_options(queue, **options) if options else OF_THE_QUEUE
+        return Request(queue, payload_json, job_id, deadline, key, settings)
 
     async def create(self, request: Request, since: float | None = None) -> CreatedJob:
         """Returns when the job is in the log. Repeating a lost request creates no second job.
@@ -141,8 +150,9 @@ class Producer:
             payload=request.payload,
             version=queue.version,
             secrets=queue.payload.secrets,
-            max_tries=queue.retry.max_tries,
+            max_tries=request.settings.max_tries or queue.retry.max_tries,
             deadline=deadline,
+            try_limits=request.settings.limits,
             concurrency=None if key is None else Concurrency(key=key.display, key_hash=key.hash),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from trellis_jobs.key_errors import FullKey
+from trellis_jobs.errors import FullKey
 
 # A JobRef, or a SyncJobRef.
 Ref = TypeVar("Ref")

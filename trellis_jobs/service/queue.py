@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
-from trellis_jobs.key_errors import NotAdmitted
+from trellis_jobs.errors import NotAdmitted
 from trellis_jobs.service.deadlines import Deadline, absolute_deadline
 from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.producer.try_options import TryOptions
     from trellis_jobs.service.runtime import Runtime
     from trellis_jobs.worker.active_job import ActiveJob
 
@@ -46,15 +47,17 @@ class Queue(Generic[P, R]):
         *,
         job_id: str | None = None,
         deadline: Deadline | None = None,
+        **options: Unpack[TryOptions],
     ) -> JobRef[R]:
         """Returns when the job is in the log.
 
         `deadline` is a datetime, or seconds or a timedelta from now. A job whose deadline is in the
-        past expires without running.
+        past expires without running. `max_tries`, `timeout` and `visibility` replace those of the
+        queue.
         Raises KeyBusy or QueueFull if the key of the job admits no new job.
         """
         return await self.runtime.create(
-            self.type, payload, job_id=job_id, deadline=self._absolute(deadline)
+            self.type, payload, job_id=job_id, deadline=self._absolute(deadline), **options
         )
 
     async def submit(
@@ -63,11 +66,12 @@ class Queue(Generic[P, R]):
         *,
         job_id: str | None = None,
         deadline: Deadline | None = None,
+        **options: Unpack[TryOptions],
     ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]] | Coalesced[JobRef[R]] | Rejected:
         """Like create, but returns a refusal by the queue's policy instead of raising it."""
         try:
             return await self.runtime.submit(
-                self.type, payload, job_id=job_id, deadline=self._absolute(deadline)
+                self.type, payload, job_id=job_id, deadline=self._absolute(deadline), **options
             )
         except NotAdmitted as refusal:
             if refusal.coalesced:
@@ -75,11 +79,15 @@ class Queue(Generic[P, R]):
             return Rejected(**asdict(refusal.full))
 
     async def create_many(
-        self, payloads: Iterable[P], *, deadline: Deadline | None = None
+        self,
+        payloads: Iterable[P],
+        *,
+        deadline: Deadline | None = None,
+        **options: Unpack[TryOptions],
     ) -> list[JobRef[R]]:
         """Creates one job per payload, in order. Checks all payloads before it sends any."""
         return await self.runtime.create_many(
-            self.type, payloads, deadline=self._absolute(deadline)
+            self.type, payloads, deadline=self._absolute(deadline), **options
         )
 
     def ref(self, job_id: str) -> JobRef[R]:

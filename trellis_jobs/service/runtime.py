@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from trellis_jobs.contract.topology import LOG, WORK, consumer_of
 from trellis_jobs.errors import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.producer.submission import Producer
+    from trellis_jobs.producer.try_options import TryOptions
     from trellis_jobs.worker.host import WorkerHost
 
 P = TypeVar("P")
@@ -163,25 +164,42 @@ class Runtime:
             raise DeclarationError(f"{what} before the service connects")
 
     async def create(
-        self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
+        self,
+        queue: JobType[P, R],
+        payload: P,
+        *,
+        job_id: str | None,
+        deadline: datetime | None,
+        **options: Unpack[TryOptions],
     ) -> JobRef[R]:
-        return (await self.submit(queue, payload, job_id=job_id, deadline=deadline)).ref
+        return (await self.submit(queue, payload, job_id=job_id, deadline=deadline, **options)).ref
 
     async def submit(
-        self, queue: JobType[P, R], payload: P, *, job_id: str | None, deadline: datetime | None
+        self,
+        queue: JobType[P, R],
+        payload: P,
+        *,
+        job_id: str | None,
+        deadline: datetime | None,
+        **options: Unpack[TryOptions],
     ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]]:
         """Raises NotAdmitted if no job was created."""
         producer = self.connected_here().producer
-        request = producer.request(queue, payload, job_id=job_id, deadline=deadline)
+        request = producer.request(queue, payload, job_id=job_id, deadline=deadline, **options)
         created = await producer.create(request)
         ref = self._ref(queue, created)
         return Accepted(ref) if created.replaced is None else Replaced(ref, created.replaced)
 
     async def create_many(
-        self, queue: JobType[P, R], payloads: Iterable[P], *, deadline: datetime | None
+        self,
+        queue: JobType[P, R],
+        payloads: Iterable[P],
+        *,
+        deadline: datetime | None,
+        **options: Unpack[TryOptions],
     ) -> list[JobRef[R]]:
         producer = self.connected_here().producer
-        requests = list(_requests(producer, queue, payloads, deadline))
+        requests = list(_requests(producer, queue, payloads, deadline, options))
         created, access = await producer.create_many(requests), self._access(queue)
         return [JobRef(each.address, queue, access, since=each.sequence) for each in created]
 
@@ -201,12 +219,16 @@ class Runtime:
 
 
 def _requests(
-    producer: Producer, queue: JobType[P, Any], payloads: Iterable[P], deadline: datetime | None
+    producer: Producer,
+    queue: JobType[P, Any],
+    payloads: Iterable[P],
+    deadline: datetime | None,
+    options: TryOptions,
 ) -> Iterator[Request]:
     made = 0
     try:
         for payload in payloads:
-            yield producer.request(queue, payload, deadline=deadline)
+            yield producer.request(queue, payload, deadline=deadline, **options)
             made += 1
     except (PayloadInvalid, KeyUnresolvable) as refused:
         raise refused.of_item(made) from refused

@@ -6,41 +6,34 @@ import asyncio
 import logging
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from trellis_jobs.contract.permissions.grants import inbox_prefix
-from trellis_jobs.contract.topology import Topology, foreign_buckets
 from trellis_jobs.environment import Environment
-from trellis_jobs.errors import DeclarationError, NotPermitted
+from trellis_jobs.errors import DeclarationError
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions, as_connect_options
 from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT
 from trellis_jobs.jetstream.client.startup import Startup
-from trellis_jobs.jetstream.keys.bucket import KeyBucket
-from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
-from trellis_jobs.jetstream.log.event_log import EventLog
-from trellis_jobs.jetstream.log.presence import Presence
-from trellis_jobs.jetstream.setup.features import detect_features, detect_replicas
-from trellis_jobs.jetstream.setup.provision import provision, require_log
-from trellis_jobs.producer.submission import Producer
+from trellis_jobs.jetstream.setup.features import detect_replicas
+from trellis_jobs.service.connector import Replicas, assemble, prepare_connection
+from trellis_jobs.service.deployment import deployment
 from trellis_jobs.service.jobs import Jobs
 from trellis_jobs.service.runtime import Connected, Runtime
-from trellis_jobs.service.shared_keys import warn_about_separate_keys
 from trellis_jobs.service.sync.bridge import Bridge
 from trellis_jobs.service.sync.client import SyncClient
-from trellis_jobs.worker.dependencies import HostDependencies
+from trellis_jobs.service.worker_selection import Workers, select_workers
 from trellis_jobs.worker.middleware import Middleware
 from trellis_jobs.worker.signals import handle_signals
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
+    from collections.abc import AsyncIterator, Callable, Iterable
     from contextlib import AbstractAsyncContextManager
+    from datetime import timedelta
 
     from trellis_jobs.contract.bindings import Bindings
-    from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.service.resources import Resource
-    from trellis_jobs.worker.handlers import Handler
 
 log = logging.getLogger(__name__)
 
@@ -52,26 +45,26 @@ GRACE: Final = 25.0
 INTERRUPT_GRACE: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """The queues that this process works on, and the concurrency of each.
-
-    None means all queues with a handler, and the declared concurrency.
-    """
-
-    queues: Collection[str] | None = None
-    concurrency: int | None = None
-
-
 class Service(Generic[J]):
     """A service: `service.jobs` has its queues, `connect` connects them to a server.
 
     `bindings` give the service and its queues other names on the server, as in `contract`.
+    `version` and `labels` tell its workers from others; without them, the environment variables
+    TRELLIS_JOBS_APP_VERSION and TRELLIS_JOBS_LABELS do. `dead_after` is how many seconds a worker
+    may be silent before its jobs are started elsewhere.
     """
 
     def __init__(
-        self, jobs: type[J], *, grace: float = GRACE, bindings: Bindings | None = None
+        self,
+        jobs: type[J],
+        *,
+        grace: float = GRACE,
+        bindings: Bindings | None = None,
+        version: str | None = None,
+        labels: Iterable[str] | None = None,
+        dead_after: float | timedelta | None = None,
     ) -> None:
+        self.deployment = deployment(version, labels, dead_after)
         self.contract = jobs.contract if bindings is None else bindings.bind(jobs.contract)
         bound = {} if bindings is None else bindings.bound(jobs.contract)
         self._names = {name: queue.name for name, queue in bound.items()}
@@ -139,32 +132,24 @@ class Service(Generic[J]):
         if self._runtime.is_inline:
             yield self
             return
-        if not isinstance(workers, bool | Workers):
-            raise DeclarationError(
-                f"workers must be True, False or Workers(queues=[...]), is {workers!r}"
-            )
-        selection = workers if isinstance(workers, Workers) else Workers()
-        handlers = self._handlers_for(selection, is_required=workers is not True) if workers else []
+        selected = select_workers(workers, self.contract, self._runtime.handlers, self._names)
         detected = 1
         options = as_connect_options(url, credentials).with_inbox_prefix(inbox_prefix(self.name))
         startup = Startup(connect_timeout)
         async with self._runtime.connection(options, startup) as connection:
             if replicas is None and system_account is not None:
                 detected = await detect_replicas(options, system_account)
-            prepare = partial(self._prepare, connection, replicas, detected)
-            dependencies = await startup.until_ready(prepare)
-            async with self._running(self._wire(dependencies, handlers, selection)):
-                yield self
-
-    def _handlers_for(self, selection: Workers, *, is_required: bool) -> list[Handler]:
-        handlers = self._select_handlers(selection)
-        if is_required and not handlers:
-            raise DeclarationError(
-                f"service {self.name!r} has no handlers, so it cannot run workers"
+            prepare = partial(
+                prepare_connection,
+                connection,
+                self.contract,
+                self._runtime,
+                Replicas(replicas, detected),
+                self.deployment,
             )
-        if selection.queues is None:
-            self._warn_of_unhandled_queues()
-        return handlers
+            dependencies = await startup.until_ready(prepare)
+            async with self._running(assemble(self.name, dependencies, selected)):
+                yield self
 
     def connect_sync(
         self, url: str | ConnectOptions = "nats://127.0.0.1:4222", *, credentials: str | None = None
@@ -194,7 +179,7 @@ class Service(Generic[J]):
         async with AsyncExitStack() as opened:
             if live.host is not None:
                 await opened.enter_async_context(self._runtime.resources.opened())
-                await live.host.start()
+                await live.host.start(lambda: self._begin_stop(live, self.grace))
             self._runtime.live = live
             try:
                 yield
@@ -246,112 +231,6 @@ class Service(Generic[J]):
         host = self._runtime.connected.host
         if host is not None:
             host.resume()
-
-    def _select_handlers(self, selection: Workers) -> list[Handler]:
-        """Raises DeclarationError for a selection that cannot work."""
-        if selection.concurrency is not None and selection.concurrency < 1:
-            raise DeclarationError(f"concurrency must be at least 1, is {selection.concurrency}")
-        if isinstance(selection.queues, str):
-            raise DeclarationError(f"queues must be a list of names: queues=[{selection.queues!r}]")
-        names = None if selection.queues is None else set(map(self._name_of, selection.queues))
-        for queue in names or ():
-            if queue not in self.contract.queues:
-                known = ", ".join(sorted(self.contract.queues))
-                raise DeclarationError(
-                    f"service {self.name!r} has no queue {queue!r}; its queues are {known}"
-                )
-            if queue not in self._runtime.handlers:
-                raise DeclarationError(
-                    f"queue {queue!r} has no handler in this service, so its jobs cannot run"
-                )
-        return [h for h in self._runtime.handlers if names is None or h.queue.name in names]
-
-    def _warn_of_unhandled_queues(self) -> None:
-        handled = {handler.queue.name for handler in self._runtime.handlers}
-        unhandled = sorted(self.contract.queues.keys() - handled)
-        if unhandled:
-            log.warning(
-                "service %s has no handler for the queues %s, so this process runs none of their "
-                "jobs. If other workers run them, pass Workers(queues=[...]) or workers=False",
-                self.name,
-                ", ".join(unhandled),
-                extra={"service": self.name, "queues": unhandled},
-            )
-
-    def _name_of(self, queue: str) -> str:
-        """Returns the name on the server of a queue, which may be given by its declared name."""
-        return self._names.get(queue, queue)
-
-    async def _prepare(
-        self, connection: Connection, replicas: int | None, detected: int
-    ) -> HostDependencies:
-        warn_about_separate_keys(self.contract)
-        features = await detect_features(connection)
-        for missing in features.lacks():
-            log.warning(
-                "this server (version %s) lacks %s",
-                features.version,
-                missing,
-                extra={"version": features.version},
-            )
-        try:
-            buckets = foreign_buckets(self.contract.queues.values())
-            await provision(connection, Topology(features, replicas, detected, buckets=buckets))
-        except NotPermitted as denied:
-            log.info(
-                "these credentials may not create or change streams, so an operator has to: %s",
-                denied,
-                extra={"why": str(denied)},
-            )
-            await require_log(connection, self.name)
-        # Imported here: a program that only declares jobs does not load OpenTelemetry.
-        from trellis_jobs.telemetry import Telemetry  # noqa: PLC0415
-
-        events = EventLog(connection, features)
-        if self._runtime.clock is not None:
-            await self._runtime.clock.measure(connection)
-        return HostDependencies(
-            connection,
-            events,
-            Presence(connection, features),
-            Telemetry(),
-            self._runtime.environment,
-            self._keys(KeyBucket(connection, self._runtime.environment.now), events),
-        )
-
-    def _keys(self, bucket: KeyBucket, events: EventLog) -> dict[str, KeyCoordinator]:
-        """Returns coordinators for the queues with keys."""
-        now = self._runtime.environment.now
-        return {
-            name: KeyCoordinator(self.name, queue, queue.key_policy, bucket, events, now)
-            for name, queue in self.contract.queues.items()
-            if queue.key_policy is not None
-        }
-
-    def _wire(
-        self, dependencies: HostDependencies, handlers: list[Handler], selection: Workers
-    ) -> Connected:
-        host = None
-        if handlers:
-            from trellis_jobs.worker.host import WorkerHost  # noqa: PLC0415 - producers need none
-
-            host = WorkerHost(self.name, handlers, dependencies, concurrency=selection.concurrency)
-        producer = Producer(
-            self.name,
-            dependencies.events,
-            dependencies.keys,
-            dependencies.telemetry,
-            dependencies.environment,
-        )
-        dependencies.connection.on_reconnect(producer.full_keys.reset)
-        return Connected(
-            dependencies.connection,
-            dependencies.events,
-            dependencies.keys,
-            producer,
-            host,
-            asyncio.Event(),
-        )
 
     def _begin_stop(self, live: Connected, grace: float) -> None:
         """A second signal ends the grace period."""

@@ -9,7 +9,8 @@ from trellis_jobs.service.jobs import Jobs
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from trellis_jobs.service.service import Service, Workers
+    from trellis_jobs.service.service import Service
+    from trellis_jobs.service.worker_selection import Workers
 
 J = TypeVar("J", bound=Jobs)
 

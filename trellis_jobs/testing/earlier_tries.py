@@ -32,12 +32,9 @@ async def _event_fields(
     latest = await dependencies.events.latest(job)
     if latest is None:
         raise LookupError(f"the in-memory log has no job {job.job_id}")
-    return {
-        "job": job,
-        "context": latest.context,
-        "at": dependencies.environment.now(),
-        "tries": tries,
-    }
+    fields = latest.event_fields(job, dependencies.environment.now())
+    fields["tries"] = tries
+    return fields
 
 
 async def _append(dependencies: MemoryDependencies, event: Event) -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Required,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.errors import DeclarationError
@@ -36,6 +46,8 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 R = TypeVar("R")
+
+_TIMEOUTS: Final = frozenset({Interruption.TIMEOUT, Interruption.VISIBILITY_TIMEOUT})
 
 
 class HandlerRunOptions(TypedDict, total=False):
@@ -164,7 +176,7 @@ class HandlerRun(Generic[P, R]):
 
     async def _outcome(self, ref: JobRef[R]) -> R:
         state, error = self.job.state, self.job.last_error
-        if error is not None and error.type == Interruption.TIMEOUT:
+        if error is not None and error.type in _TIMEOUTS:
             raise TimeoutError(error.message) from self._raised
         if self._raised is None or state in {JobState.CANCELLED, JobState.EXPIRED}:
             return await ref.wait()

@@ -23,6 +23,7 @@ from trellis_jobs.worker.attempt import AttemptRunner
 from trellis_jobs.worker.background_tasks import BackgroundTasks
 from trellis_jobs.worker.claim import Claimer
 from trellis_jobs.worker.claimed import Claimed
+from trellis_jobs.worker.identity import WorkerIdentity
 from trellis_jobs.worker.slot_acquirer import SlotAcquirer, WaitForKey
 from trellis_jobs.worker.worker_context import WorkerContext
 
@@ -73,7 +74,7 @@ class MemoryDependencies:
             environment,
             self.background,
             keeper,
-            environment.new_id(),
+            WorkerIdentity(environment.new_id),
             lease,
         )
 

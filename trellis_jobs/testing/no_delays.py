@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trellis_jobs.handler_errors import Retry
+from trellis_jobs.errors import Retry
 from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.worker.handlers import Handler
 

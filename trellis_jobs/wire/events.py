@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import InvalidToken
@@ -21,15 +20,18 @@ from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.notes import NOTHING_NOTED
 from trellis_jobs.model.reducer import RULES, begin
 from trellis_jobs.model.states import JobState
-from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states
+from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states, try_limits
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire.fields import (
+    MILLISECOND,
     BadField,
     add_present,
     any_json,
+    app_version,
     count,
     dumps,
     loads,
+    milliseconds,
     optional,
     optional_timestamp,
     required,
@@ -43,13 +45,9 @@ if TYPE_CHECKING:
 
 # Fields that few events have. One check for all of them makes decoding the others faster.
 _RARE_RUN_FIELDS: Final = frozenset(
-    {"payloadVersion", "secrets", "deadline", "concurrency", "queuePolicy"}
+    {"payloadVersion", "secrets", "deadline", "concurrency", "queuePolicy", *try_limits.FIELDS}
 )
 _RARE_ATTEMPT_FIELDS: Final = frozenset({"progress", "logs", "concurrency"})
-
-_MILLISECOND: Final = timedelta(milliseconds=1)
-# A hundred years. Larger values could not be added to a date.
-_MAX_WAIT_MS: Final = timedelta(days=36_525) // _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +110,8 @@ def _write_begun(body: dict[str, Any], event: e.Begun) -> None:
         body["payloadVersion"] = event.version
     if event.secrets:
         body["secrets"] = list(event.secrets)
+    if event.try_limits is not None:
+        try_limits.add_to(body, event.try_limits)
     if event.concurrency is not None:
         body["concurrency"] = concurrency.to_json(event.concurrency)
     if event.queue_policy is not None:
@@ -132,7 +132,9 @@ def _write_attempt(body: dict[str, Any], event: e.AttemptEvent) -> None:
 
 def _write_started(body: dict[str, Any], event: e.Started) -> None:
     if event.waited_for_key is not None:
-        body["waitedForKeyMs"] = event.waited_for_key // _MILLISECOND
+        body["waitedForKeyMs"] = event.waited_for_key // MILLISECOND
+    if event.app_version is not None:
+        body["appVersion"] = event.app_version
     _write_attempt(body, event)
 
 
@@ -231,6 +233,7 @@ def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Dec
             common["version"] = version(body)
             common["secrets"] = secret_pointers(body, "secrets")
             common["deadline"] = optional_timestamp(body, "deadline")
+            common["try_limits"] = try_limits.from_json(body)
             common["concurrency"] = concurrency.from_json(body)
             common["queue_policy"] = concurrency.policy_from_json(body)
         if is_attributed:
@@ -287,12 +290,11 @@ def _retry_scheduled(body: dict[str, Any], common: _Common) -> e.Event:
 
 
 def _started(body: dict[str, Any], common: _Common) -> e.Event:
-    if "waitedForKeyMs" not in body:
-        return e.Started(**_attempt_fields(body, common))
-    waited = count(body, "waitedForKeyMs")
-    if waited > _MAX_WAIT_MS:
-        raise BadField(f"waitedForKeyMs must be at most {_MAX_WAIT_MS}, found {waited}")
-    return e.Started(**_attempt_fields(body, common), waited_for_key=waited * _MILLISECOND)
+    if "waitedForKeyMs" in body:
+        common["waited_for_key"] = milliseconds(body, "waitedForKeyMs")
+    if "appVersion" in body:
+        common["app_version"] = app_version(body)
+    return e.Started(**_attempt_fields(body, common))
 
 
 def _completed(body: dict[str, Any], common: _Common) -> e.Event:
@@ -324,10 +326,7 @@ _ENCODERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
     EventKind.DEAD: _write_errored,
     EventKind.STALE: _write_errored,
     EventKind.STALE_COMPLETION_IGNORED: _write_stale_completion_ignored,
-    EventKind.CANCELLED: _write_decided,
-    EventKind.EXPIRED: _write_decided,
-    EventKind.SKIPPED: _write_decided,
-    EventKind.DISMISSED: _write_decided,
+    **{decision.kind: _write_decided for decision in e.Decided.__subclasses__()},
 }
 
 _DECODERS: Final[Mapping[str, _Decoder]] = {
@@ -343,8 +342,5 @@ _DECODERS: Final[Mapping[str, _Decoder]] = {
     EventKind.DEAD: _errored(e.Dead),
     EventKind.STALE: _errored(e.Stale),
     EventKind.STALE_COMPLETION_IGNORED: _stale_completion_ignored,
-    EventKind.CANCELLED: _decided(e.Cancelled),
-    EventKind.EXPIRED: _decided(e.Expired),
-    EventKind.SKIPPED: _decided(e.Skipped),
-    EventKind.DISMISSED: _decided(e.Dismissed),
+    **{decision.kind: _decided(decision) for decision in e.Decided.__subclasses__()},
 }

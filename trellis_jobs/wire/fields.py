@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import reprlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import orjson
 
 from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.durations import LONGEST
 from trellis_jobs.model.identity import check_token
+from trellis_jobs.model.worker_record import MAX_LABEL_LENGTH
 
 T = TypeVar("T")
 
 _INT64_LIMIT: Final = 2**63
 _MAX_POINTERS: Final = 1_000
+MILLISECOND: Final = timedelta(milliseconds=1)
+_MAX_MILLISECONDS: Final = LONGEST // MILLISECOND
 
 
 class BadField(ValueError):
@@ -97,6 +101,13 @@ def count(body: dict[str, Any], name: str, *, minimum: int = 0) -> int:
     raise BadField(f"{name} must be at least {minimum}, found {found}")
 
 
+def milliseconds(body: dict[str, Any], name: str, *, minimum: int = 0) -> timedelta:
+    value = count(body, name, minimum=minimum)
+    if value > _MAX_MILLISECONDS:
+        raise BadField(f"{name} must be at most {_MAX_MILLISECONDS}, found {value}")
+    return value * MILLISECOND
+
+
 def as_token(name: str, value: str) -> str:
     """Check a value that becomes part of a subject; a line break in it would inject a command."""
     try:
@@ -112,6 +123,14 @@ def token(body: dict[str, Any], name: str) -> str:
 def version(body: dict[str, Any]) -> int:
     """The payload's version, 1 if absent."""
     return count(body, "payloadVersion", minimum=1) if "payloadVersion" in body else 1
+
+
+def app_version(body: dict[str, Any]) -> str | None:
+    """The version of an application. A longer text than a service may have is refused."""
+    found = optional(body, "appVersion", str)
+    if found is not None and len(found) > MAX_LABEL_LENGTH:
+        raise BadField(f"appVersion must have at most {MAX_LABEL_LENGTH} characters")
+    return found
 
 
 def secret_pointers(body: dict[str, Any], name: str) -> tuple[str, ...]:

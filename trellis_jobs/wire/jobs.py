@@ -13,8 +13,9 @@ from trellis_jobs.model.job import Job, Run
 from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.notes import Notes
 from trellis_jobs.model.redaction import redacted
-from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states
+from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states, try_limits
 from trellis_jobs.wire.fields import (
+    app_version,
     count,
     objects,
     optional,
@@ -90,6 +91,8 @@ def _run_json(run: Run) -> dict[str, Any]:
         body["errors"] = [job_errors.to_json(error) for error in run.errors]
     _add_payload_details(body, run)
     _add_outcome(body, run)
+    if run.try_limits is not None:
+        try_limits.add_to(body, run.try_limits)
     if run.concurrency is not None:
         body["concurrency"] = concurrency.to_json(run.concurrency)
     if run.queue_policy is not None:
@@ -111,6 +114,10 @@ def _add_payload_details(body: dict[str, Any], run: Run) -> None:
 def _add_outcome(body: dict[str, Any], run: Run) -> None:
     if run.started_at is not None:
         body["startedAt"] = run.started_at
+    if run.instance is not None:
+        body["instanceId"] = run.instance
+    if run.app_version is not None:
+        body["appVersion"] = run.app_version
     if run.ended_at is not None:
         body["completedAt"] = run.ended_at
     if run.ended_because is not None:
@@ -129,6 +136,8 @@ def _run(body: dict[str, Any]) -> Run:
         secrets=secret_pointers(body, "secrets"),
         result_secrets=secret_pointers(body, "resultSecrets"),
         started_at=optional_timestamp(body, "startedAt"),
+        instance=optional(body, "instanceId", str),
+        app_version=app_version(body),
         ended_at=optional_timestamp(body, "completedAt"),
         result=body.get("result"),
         errors=tuple(job_errors.from_json(error) for error in _listed(body, "errors")),
@@ -136,6 +145,7 @@ def _run(body: dict[str, Any]) -> Run:
         ended_because=optional(body, "reason", str),
         begun_by=optional(body, "begunBy", str),
         ended_by=optional(body, "by", str),
+        try_limits=try_limits.from_json(body),
         concurrency=concurrency.from_json(body),
         queue_policy=concurrency.policy_from_json(body),
     )

@@ -158,7 +158,10 @@ class ActiveJob(Generic[P]):
         return _NOTED
 
     def heartbeat(self) -> Noted:
-        """Renews the leases now. The worker also renews them by itself, in another thread."""
+        """Renews the leases now. The worker also renews them by itself, in another thread.
+
+        On a queue that declares renew="manual" it does not: call this in every `visibility`.
+        """
         self._backend.renew_now()
         return _NOTED
 

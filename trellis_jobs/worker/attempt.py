@@ -13,7 +13,6 @@ from trellis_jobs.model.settlement import (
     Ack,
     Answer,
     Fatal,
-    Interrupted,
     Nak,
     NoAck,
     Outcome,
@@ -22,7 +21,7 @@ from trellis_jobs.model.settlement import (
     settle,
     superseded_note,
 )
-from trellis_jobs.worker.invoke import invoke_handler
+from trellis_jobs.worker.invoke import invoke_handler, outcome_when_abandoned
 from trellis_jobs.worker.outcome_log import log_outcome, log_too_late
 from trellis_jobs.worker.running_job import RunningJob, StopReason
 from trellis_jobs.worker.settle_throttle import SettleThrottle
@@ -97,7 +96,8 @@ class AttemptRunner:
 
     async def hand_back(self, running: RunningJob) -> None:
         """Puts the job back although its handler still runs, so the slot of its key stays taken."""
-        await running.delivery.answer(await self._settle_with_fallback(running, Interrupted()))
+        outcome = outcome_when_abandoned(running, self._context.environment)
+        await running.delivery.answer(await self._settle_with_fallback(running, outcome))
 
     async def _release_key_slot(self, slot: HeldSlot, answer: Answer) -> None:
         """Runs after the outcome and before the acknowledgement, which comes last (design D15)."""

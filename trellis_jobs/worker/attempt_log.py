@@ -126,7 +126,7 @@ class AttemptLog:
         return answer
 
     async def _append_notes(self, notes: Notes) -> None:
-        """Writes one event for each kind: readers of seed 003 read progress only there."""
+        """Writes one event for each kind: other runtimes read progress only there."""
         if notes.progress is not None:
             await self._append(e.Progressed(**self._event_fields(), notes=Notes(notes.progress)))
         if notes.lines:

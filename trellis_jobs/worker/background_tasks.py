@@ -15,7 +15,7 @@ _CANCEL_TIMEOUT: Final = 1.0
 
 
 class BackgroundTasks:
-    """Not a TaskGroup: that would wait for ever for a handler that ignores its cancellation."""
+    """Not a TaskGroup: that would wait forever for a handler that ignores its cancellation."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -51,10 +51,15 @@ class Capacity:
 
     async def acquire(self) -> None:
         """Waits for a slot. Jobs get slots in the order in which they asked."""
-        if self.try_acquire():
-            return
+        if not self.try_acquire():
+            await self._until_granted(self._wait_for_slot())
+
+    def _wait_for_slot(self) -> asyncio.Future[None]:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(granted)
+        return granted
+
+    async def _until_granted(self, granted: asyncio.Future[None]) -> None:
         try:
             await granted
         except asyncio.CancelledError:

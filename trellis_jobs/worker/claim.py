@@ -12,7 +12,6 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.topology import consumer_of
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log.event_log import Refused
 from trellis_jobs.model import events as e
@@ -29,12 +28,11 @@ from trellis_jobs.model.delivery_decision import (
     TakeOver,
     decide,
 )
-from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.settlement import Ack, Answer, Nak, NoAck, Term
-from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.model.values import Value, replace
 from trellis_jobs.worker.claimed import Claimed
+from trellis_jobs.worker.lost_attempt import lost_attempt_error
 from trellis_jobs.worker.slot_acquirer import Contested, HeldSlot, SlotAcquirer, WaitForKey
 from trellis_jobs.worker.version_gate import VersionGate
 
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.work.delivery import Delivery
+    from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.job_status import JobStatus
     from trellis_jobs.worker.running_job import RunningJob
     from trellis_jobs.worker.worker_context import WorkerContext
@@ -83,12 +82,15 @@ class Claimer:
         self,
         delivery: Delivery,
         *,
+        may_start: bool = True,
         may_overtake: bool = False,
         seen_idle: bool = False,
         waited: timedelta = timedelta(),
     ) -> Claimed | WaitForKey | None:
         """Returns None if the job cannot start and the delivery has been answered.
 
+        `may_start`: False if this process has no slot for the job, which has a key: the job ends
+        or goes on waiting.
         `may_overtake`: the head start of older jobs of the key is over. `seen_idle`: no attempt
         held the job's slot while this delivery waited, so one that runs now started later.
         `waited`: how long the job has waited for its key.
@@ -106,7 +108,7 @@ class Claimer:
             outcome: Claimed | WaitForKey | Head | Refused | None
             if isinstance(decision, Start):
                 outcome = await self._start(
-                    delivery, head, may_overtake=may_overtake, waited=waited
+                    delivery, head, may_start=may_start, may_overtake=may_overtake, waited=waited
                 )
             else:
                 outcome = await self._apply(delivery, head, decision)
@@ -136,11 +138,17 @@ class Claimer:
         return head
 
     async def _start(
-        self, delivery: Delivery, head: Head, *, may_overtake: bool, waited: timedelta
+        self,
+        delivery: Delivery,
+        head: Head,
+        *,
+        may_start: bool,
+        may_overtake: bool,
+        waited: timedelta,
     ) -> Claimed | WaitForKey | Head | Refused | None:
         attempt = Attempt(
             self._context.environment.new_id(),
-            self._context.instance,
+            self._context.identity.instance,
             delivery.delivered.work,
             delivery.delivered.number,
         )
@@ -148,7 +156,7 @@ class Claimer:
         if self._slot_acquirer is not None:
             try:
                 taken = await self._slot_acquirer.acquire(
-                    delivery, head, attempt, may_overtake=may_overtake
+                    delivery, head, attempt, may_start=may_start, may_overtake=may_overtake
                 )
             except JobsError as error:
                 await self._redeliver_later(delivery, error)
@@ -158,7 +166,9 @@ class Claimer:
         if isinstance(taken, Contested):
             return await self._invalidate_rival(delivery, head, taken)
         fields = self._event_fields(delivery, head.status.tries + 1)
-        started = e.Started(**fields, attempt=attempt)
+        started = e.Started(
+            **fields, attempt=attempt, app_version=self._context.identity.app_version
+        )
         if isinstance(taken, HeldSlot):
             started = replace(started, concurrency=taken.concurrency, waited_for_key=waited)
         answer = await self._append(head, started)
@@ -223,12 +233,13 @@ class Claimer:
         return answer
 
     async def _head_after_refusal(self, delivery: Delivery, refusal: Refused) -> Head | None:
-        head = await self._context.events.head_since(
+        latest = await self._context.events.latest_since(
             delivery.job, refusal, shared=self._queue.shared
         )
-        if head is not None:
-            delivery.head = head
-        return head
+        if latest is None:
+            return None
+        delivery.head = latest.head
+        return latest.head
 
     async def _step(
         self, delivery: Delivery, status: JobStatus, decision: NotStartable
@@ -287,19 +298,8 @@ class Claimer:
     async def _lost_attempt_error(
         self, delivery: Delivery, status: JobStatus, lost: Attempt | None
     ) -> JobError:
-        """Tells apart a dead worker and a live one that did not renew its lease."""
-        job, context = delivery.job, self._context
-        death = None
-        if lost is not None:
-            worker = PresenceSubject(job.service, job.job_type, lost.instance)
-            death = await context.presence.death_reason(
-                worker, consumer_of(job.service, self._queue)
-            )
-        kind = Interruption.WORKER_DEATH if death else Interruption.VISIBILITY_TIMEOUT
-        who = f"worker {lost.instance}" if lost else "the worker"
-        what = death or f"did not renew its lease within {context.ack_wait:g} s"
-        return JobError(
-            type=kind, message=f"{who} {what}", tries=status.tries, at=context.environment.now()
+        return await lost_attempt_error(
+            delivery.job, self._queue, lost, status.tries, self._context
         )
 
     def _event_fields(self, delivery: Delivery, tries: int) -> e.EventFields:

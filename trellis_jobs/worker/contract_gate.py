@@ -15,6 +15,7 @@ from trellis_jobs.contract.other_contract import accepts, contract_digest
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.model.job_errors import Interruption, JobError
+from trellis_jobs.model.retry import DoublingDelay
 from trellis_jobs.model.settlement import ContractMismatch, Fatal, Outcome
 from trellis_jobs.model.values import replace
 
@@ -30,8 +31,7 @@ log = logging.getLogger(__name__)
 MAX_DELIVERIES: Final = 30
 # Short at first: while workers of both contracts run, the next delivery mostly goes to another one.
 # Later deliveries are far apart, so that a deploy has 25 minutes before the job fails.
-_FIRST_DELAY: Final = timedelta(milliseconds=50)
-_MAX_DOUBLINGS: Final = 10
+_DELAY: Final = DoublingDelay(timedelta(milliseconds=50), max_doublings=10)
 _CONTRACT_CACHE_SECONDS: Final = 5.0
 _LOG_INTERVAL: Final = 60.0
 _MISMATCH_ERRORS: Final = frozenset({Interruption.PAYLOAD_INVALID, Interruption.KEY_UNRESOLVABLE})
@@ -70,8 +70,7 @@ class ContractGate:
         ):
             return outcome
         self._version_gate.note_job_for_others()
-        doublings = min(delivery.delivered.number - 1, _MAX_DOUBLINGS)
-        delay = _FIRST_DELAY * 2**doublings * (1 + self._environment.random())
+        delay = _DELAY.after(delivery.delivered.number, self._environment.random())
         self._log(delivery, outcome.error, other)
         return ContractMismatch(replace(outcome.error, type=Interruption.OTHER_CONTRACT), delay)
 

@@ -5,20 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from trellis_jobs.model.worker_record import DEFAULT_DEAD_AFTER
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
 
     from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.control.worker_records import WorkerRecords
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.jetstream.log.presence import Presence
     from trellis_jobs.telemetry import Telemetry
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationOptions:
+    """What a worker's record says besides its queues, and where it is stored."""
+
+    records: WorkerRecords
+    app_version: str | None = None
+    labels: tuple[str, ...] = ()
+    dead_after: timedelta = DEFAULT_DEAD_AFTER
+
+
 @dataclass(frozen=True, slots=True)
 class HostDependencies:
-    """`keys` has the queues with keys only."""
+    """`keys` has the queues with keys only. Without `registration` the worker has no record."""
 
     connection: Connection
     events: EventLog
@@ -26,3 +40,4 @@ class HostDependencies:
     telemetry: Telemetry
     environment: Environment
     keys: Mapping[str, KeyCoordinator] = field(default_factory=dict)
+    registration: RegistrationOptions | None = None

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError
+from trellis_jobs.model.bounded_dict import BoundedDict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -32,13 +33,10 @@ class RecentEndHints:
     """
 
     def __init__(self) -> None:
-        self._jobs: dict[str, None] = {}
+        self._jobs: BoundedDict[str, None] = BoundedDict(_MAX_HINTS)
 
     def add(self, job_id: str) -> None:
-        self._jobs.pop(job_id, None)
         self._jobs[job_id] = None
-        if len(self._jobs) > _MAX_HINTS:
-            del self._jobs[next(iter(self._jobs))]
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._jobs

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.log.presence import Presence
+    from trellis_jobs.worker.identity import WorkerIdentity
     from trellis_jobs.worker.loop_watch import LoopWatch
     from trellis_jobs.worker.queue_worker import QueueWorker
 
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 # Two intervals are a third of a lease. So when the server redelivers the jobs of a dead worker,
 # its last heartbeat is already overdue.
-_BEATS_PER_LEASE: Final = 6
+BEATS_PER_LEASE: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class HeartbeatSender:
     """Sends the heartbeats of one worker process. The lease thread (lease_keeper.py) calls it."""
 
     service: str
-    instance: str
+    identity: WorkerIdentity
     workers: Sequence[QueueWorker]
     presence: Presence
     environment: Environment
@@ -43,7 +44,7 @@ class HeartbeatSender:
     @property
     def interval(self) -> float:
         """Seconds between heartbeats, short enough to tell a dead worker from a late one."""
-        return min(self.presence.interval.total_seconds(), self.shortest_lease / _BEATS_PER_LEASE)
+        return min(self.presence.interval.total_seconds(), self.shortest_lease / BEATS_PER_LEASE)
 
     async def beat(self, connection: Connection, *, stopping: bool = False) -> None:
         presence = self.presence.over(connection)
@@ -51,10 +52,10 @@ class HeartbeatSender:
             beat = WorkerHeartbeat(
                 service=self.service,
                 job_type=worker.handler.queue.name,
-                instance=self.instance,
+                instance=self.identity.instance,
                 at=self.environment.now(),
                 concurrency=worker.concurrency,
-                version=_version(),
+                version=library_version(),
                 stopping=stopping,
                 interval=timedelta(seconds=self.interval),
                 loop_blocked=self.loop_watch.longest_block(),
@@ -65,11 +66,13 @@ class HeartbeatSender:
                 await presence.beat(beat)
             except ConnectionLost as error:
                 log.warning(
-                    "could not send a heartbeat: %s", error, extra={"instance": self.instance}
+                    "could not send a heartbeat: %s",
+                    error,
+                    extra={"instance": self.identity.instance},
                 )
 
 
-def _version() -> str | None:
+def library_version() -> str | None:
     try:
         return own_version()
     except PackageNotFoundError:

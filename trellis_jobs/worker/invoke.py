@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from trellis_jobs.contract.payload_types import TypeMismatch
-from trellis_jobs.handler_errors import Fail, Retry
+from trellis_jobs.errors import Fail, Retry
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import (
     MESSAGE_LIMIT,
     TRACEBACK_LIMIT,
@@ -58,7 +59,7 @@ async def invoke_handler(
     if running.keyless is not None:
         errors = _ErrorBuilder(running, environment.now())
         return Fatal(errors.error(Interruption.KEY_UNRESOLVABLE, running.keyless.reason))
-    limit = handler.queue.timeout
+    limit = _time_limit(handler, running)
     timeout = None if limit is None else asyncio.timeout(limit.total_seconds())
     try:
         active = _active_job(handler, running)
@@ -80,6 +81,12 @@ async def invoke_handler(
             running.time_out()
             return Retryable(errors.error(Interruption.TIMEOUT, _timeout_text(limit)))
         return _outcome_of(raised, handler, errors)
+
+
+def _time_limit(handler: Handler, running: RunningJob) -> timedelta | None:
+    """The time limit of the job, or else of its queue."""
+    own = running.delivery.begun.try_limits
+    return handler.queue.timeout if own is None or own.timeout is None else own.timeout
 
 
 class _PayloadMismatch(Exception):
@@ -213,14 +220,33 @@ def _outcome_when_stopped(reason: StopReason, errors: _ErrorBuilder) -> Outcome:
             # Written before the slot is released, so that the log never shows more running jobs
             # of a key than its limit.
             return Retryable(errors.error(Interruption.LEASE_OVER, _LEASE_EXPIRED), timedelta())
+        case StopReason.HUNG:
+            return _hung(errors)
         case StopReason.SHUTDOWN:
             return Interrupted()
         case _:
             assert_never(reason)
 
 
+def outcome_when_abandoned(running: RunningJob, environment: Environment) -> Outcome:
+    """The outcome of an attempt whose handler still runs when its worker stops."""
+    if running.stop_reason is StopReason.HUNG:
+        return _hung(_ErrorBuilder(running, environment.now()))
+    return Interrupted()
+
+
+def _hung(errors: _ErrorBuilder) -> Retryable:
+    return Retryable(errors.error(Interruption.VISIBILITY_TIMEOUT, _hung_text(errors)))
+
+
+def _hung_text(errors: _ErrorBuilder) -> str:
+    limit = errors.running.visibility
+    within = f" within {format_duration(limit)}" if limit else ""
+    return f"the handler did not call heartbeat(){within}"
+
+
 def _timeout_text(limit: timedelta | None) -> str:
-    return f"timed out after {limit.total_seconds():g} s" if limit else "timed out"
+    return f"timed out after {format_duration(limit)}" if limit else "timed out"
 
 
 def _error_text(raised: BaseException) -> str:

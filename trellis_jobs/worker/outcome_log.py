@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.model import events as e
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.settlement import Nak
 
@@ -84,8 +85,8 @@ def _description(
 
 
 def _when(answer: Answer) -> str:
-    delay = answer.delay.total_seconds() if isinstance(answer, Nak) else 0
-    return f"in {delay:.3g} s" if delay else "at once"
+    delay = answer.delay if isinstance(answer, Nak) else None
+    return f"in {format_duration(delay)}" if delay else "at once"
 
 
 def _error_text(error: JobError) -> str:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
 from trellis_jobs.model.keys.fencing import StalePolicy
+from trellis_jobs.model.keys.state import waiting_entry
 from trellis_jobs.model.keys.waiters import Admit, Wait, WaiterDecision, next_waiter
+from trellis_jobs.model.retry import DoublingDelay
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.claimed import Claimed
 from trellis_jobs.worker.end_watch import EndWatch
 from trellis_jobs.worker.key_waiters import KeyWaiters, ParkedDelivery
-from trellis_jobs.worker.slot_acquirer import SlotAcquirer, WaitForKey, waiting_entry
+from trellis_jobs.worker.slot_acquirer import SlotAcquirer, WaitForKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -36,8 +38,7 @@ log = logging.getLogger(__name__)
 # Each parked delivery is kept in memory and renewed every third of ack_wait.
 MAX_PARKED: Final = 5_000
 # The redelivery delay of deliveries beyond that. It doubles each time, with jitter.
-_FIRST_DELAY: Final = timedelta(seconds=1)
-_MAX_DOUBLINGS: Final = 3
+_DELAY: Final = DoublingDelay(timedelta(seconds=1), max_doublings=3)
 # Seconds that the server may need to redeliver after such a delay.
 _REDELIVERY_MARGIN: Final = 1.0
 _RETRY_DELAY: Final = 5.0
@@ -70,6 +71,10 @@ class Parking:
     def is_empty(self) -> bool:
         """Whether nothing is parked, and nothing is due to be redelivered for lack of room."""
         return not self._by_job and self._context.environment.monotonic() >= self._redelivered_by
+
+    @property
+    def job_ids(self) -> tuple[str, ...]:
+        return tuple(self._by_job)
 
     def park_if_key_waits(self, delivery: Delivery) -> bool:
         """Parks a delivery if older ones wait for the same key. Returns whether it did."""
@@ -136,7 +141,7 @@ class Parking:
 
     def _park(self, delivery: Delivery, waiters: KeyWaiters) -> None:
         now = self._context.environment.monotonic()
-        parked = ParkedDelivery(delivery, waiting_entry(delivery), since=now)
+        parked = ParkedDelivery(delivery, waiting_entry(delivery.begun), since=now)
         self._context.leases.keep(parked.lease)
         self._by_job[parked.job_id] = (waiters, parked)
         waiters.add(parked)
@@ -148,8 +153,7 @@ class Parking:
             self._put_back(waiters, youngest, self._later(youngest.delivery))
 
     def _later(self, delivery: Delivery) -> Nak:
-        doublings = min(delivery.delivered.number - 1, _MAX_DOUBLINGS)
-        delay = _FIRST_DELAY * 2**doublings * (1 + self._context.environment.random())
+        delay = _DELAY.after(delivery.delivered.number, self._context.environment.random())
         due_at = self._context.environment.monotonic() + delay.total_seconds()
         self._redelivered_by = max(self._redelivered_by, due_at + _REDELIVERY_MARGIN)
         return Nak(delay)
@@ -331,9 +335,9 @@ class Parking:
         """Claims a job that is over or past its deadline, which answers its delivery."""
         if not self._remove(waiters, parked):
             return
-        claimed = await self._claimer.claim(parked.delivery, seen_idle=parked.seen_idle)
-        if isinstance(claimed, Claimed):
-            await self._capacity.acquire()
-            await self._run(parked.delivery, claimed)
-        elif isinstance(claimed, WaitForKey):
+        claimed = await self._claimer.claim(
+            parked.delivery, may_start=False, seen_idle=parked.seen_idle
+        )
+        if isinstance(claimed, WaitForKey):
+            # The job was begun again after its end.
             self.park(parked.delivery, claimed.key)

@@ -127,6 +127,11 @@ class QueueWorker:
     def is_idle(self) -> bool:
         return self._capacity.is_idle and (self._parking is None or self._parking.is_empty)
 
+    @property
+    def held_jobs(self) -> tuple[str, ...]:
+        """The ids of jobs that were delivered and wait for their keys."""
+        return () if self._parking is None else self._parking.job_ids
+
     async def until_idle(self) -> None:
         await self._capacity.until_idle()
 
@@ -210,7 +215,11 @@ class QueueWorker:
             self._request_deliveries()
         elif self._capacity.try_acquire():
             self._context.background.spawn(self._attempt(delivery))
-        elif self._parking is None or not self._parking.park_without_slot(delivery):
+        else:
+            self._receive_without_slot(delivery)
+
+    def _receive_without_slot(self, delivery: Delivery) -> None:
+        if self._parking is None or not self._parking.park_without_slot(delivery):
             self._context.background.spawn(delivery.answer(Nak()))
 
     async def _attempt(self, delivery: Delivery) -> None:

@@ -16,9 +16,11 @@ from trellis_jobs.worker.active_job import KeyLease
 from trellis_jobs.worker.attempt_log import AttemptLog
 from trellis_jobs.worker.end_watch import EndWatch
 from trellis_jobs.worker.slot_acquirer import HeldSlot, Keyless
+from trellis_jobs.worker.visibility import Visibility, visibility_of
 
 if TYPE_CHECKING:
     import asyncio
+    from datetime import timedelta
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.jetstream.work.delivery import Delivery
@@ -36,11 +38,14 @@ class StopReason(StrEnum):
     ENDED = "the job ended"
     LOST = "another attempt has the job"
     UNSAFE = "another job may get its slot of the key"
+    HUNG = "its handler did not call heartbeat() in time"
     SHUTDOWN = "the worker is shutting down"
 
 
 # After these the delivery is not renewed, because another attempt has it or should get it.
-_OWNERSHIP_LOST: Final = frozenset({StopReason.ENDED, StopReason.LOST, StopReason.UNSAFE})
+_OWNERSHIP_LOST: Final = frozenset(
+    {StopReason.ENDED, StopReason.LOST, StopReason.UNSAFE, StopReason.HUNG}
+)
 
 
 class RunningJob:
@@ -54,6 +59,7 @@ class RunningJob:
         "_queue",
         "_timed_out",
         "_verifying",
+        "_visibility",
         "attempt_context",
         "attempt_log",
         "delivery",
@@ -97,6 +103,7 @@ class RunningJob:
         )
         self._queue = queue
         self._context = context
+        self._visibility = self._limited_visibility()
         self._end_watch: EndWatch | None = None
         self._verifying = self._timed_out = False
         self._handler_task: asyncio.Task[Any] | None = None
@@ -141,7 +148,22 @@ class RunningJob:
     def note_log(self, level: LogLevel, message: str) -> None:
         self._context.on_loop(self.attempt_log.add_line, level, message)
 
+    @property
+    def visibility(self) -> timedelta | None:
+        """How long the handler may go without a heartbeat. None with automatic renewal."""
+        return None if self._visibility is None else self._visibility.limit
+
+    def _limited_visibility(self) -> Visibility | None:
+        limit = visibility_of(self._queue, self.delivery.begun)
+        if limit is None:
+            return None
+        leases = (self.lease,) if self.slot is None else (self.lease, self.slot.lease)
+        monotonic = self._context.environment.monotonic
+        return Visibility(limit, leases, monotonic, lambda: self.stop(StopReason.HUNG))
+
     def renew_now(self) -> None:
+        if self._visibility is not None and self.stop_reason is None:
+            self._visibility.extend()
         self._context.on_loop(lambda: self._context.background.spawn(self._renew_now()))
 
     def release(self) -> None:
@@ -153,12 +175,16 @@ class RunningJob:
 
     def enter_handler(self) -> None:
         self._handler_task = self._context.current_task()
+        if self._visibility is not None:
+            self._visibility.start()
 
     def is_handled_by(self, task: asyncio.Task[Any]) -> bool:
         return self._handler_task is task
 
     def leave_handler(self) -> None:
         self._handler_task = None
+        if self._visibility is not None:
+            self._visibility.stop()
 
     def stop(self, reason: StopReason) -> None:
         """Sets `job.cancelled` and cancels the handler's task, at the first call only."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import JobsError, KeyUnresolvable
-from trellis_jobs.jetstream.keys.coordinator import concurrency_of
 from trellis_jobs.jetstream.keys.slot_lease import SlotLease
+from trellis_jobs.model.keys.fencing import concurrency_of
 from trellis_jobs.model.keys.slots import Acquired, Held
-from trellis_jobs.model.keys.state import Slot, Waiting
+from trellis_jobs.model.keys.state import Slot, Waiting, waiting_entry
 from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
@@ -82,14 +82,22 @@ class SlotAcquirer:
         self._context = context
 
     async def acquire(
-        self, delivery: Delivery, head: Head, attempt: Attempt, *, may_overtake: bool
+        self,
+        delivery: Delivery,
+        head: Head,
+        attempt: Attempt,
+        *,
+        may_start: bool,
+        may_overtake: bool,
     ) -> HeldSlot | WaitForKey | Contested | Keyless:
         try:
             key = self.keys.key_of(delivery.begun)
         except KeyUnresolvable as error:
             return Keyless(str(error))
+        if not may_start:
+            return WaitForKey(key)
         requested_at = self._context.environment.monotonic()
-        slot, waiting = self._slot(delivery, head, attempt), waiting_entry(delivery)
+        slot, waiting = self._slot(delivery, head, attempt), waiting_entry(delivery.begun)
         acquired = await self.keys.acquire(key, slot, waiting, may_overtake=may_overtake)
         if isinstance(acquired, Held):
             return Contested(acquired.slot.token, acquired.slot.instance)
@@ -124,13 +132,3 @@ class SlotAcquirer:
             since=head.sequence,
             context=delivery.begun.context,
         )
-
-
-def waiting_entry(delivery: Delivery) -> Waiting:
-    begun = delivery.begun
-    return Waiting(
-        job_id=delivery.job.job_id,
-        created_at=begun.at,
-        request_id=begun.context.request_id,
-        context=begun.context,
-    )

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.model.delivery_decision import RedeliverLater
+from trellis_jobs.model.retry import DoublingDelay
 
 if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # The delay doubles with each delivery, so that a single old worker is not kept busy.
-_FIRST_DELAY: Final = timedelta(seconds=1)
-_MAX_DOUBLINGS: Final = 2
+_DELAY: Final = DoublingDelay(timedelta(seconds=1), max_doublings=2)
 _RECENT_SECONDS: Final = 60.0
 
 
@@ -51,8 +51,8 @@ class VersionGate:
             return None
         self.note_job_for_others()
         self._warn_once(version, delivery.job.job_id)
-        doublings = min(delivery.delivered.number - 1, _MAX_DOUBLINGS)
-        return RedeliverLater(_FIRST_DELAY * 2**doublings * (1 + self._environment.random()))
+        delay = _DELAY.after(delivery.delivered.number, self._environment.random())
+        return RedeliverLater(delay)
 
     def _warn_once(self, version: int, job_id: str) -> None:
         if version in self._warned_versions:

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trellis_jobs.environment import Environment
+    from trellis_jobs.jetstream.control.worker_records import WorkerRecords
     from trellis_jobs.jetstream.log.event_log import EventLog
     from trellis_jobs.jetstream.log.presence import Presence
     from trellis_jobs.jetstream.work.lease_keeper import LeaseKeeper
     from trellis_jobs.telemetry import Telemetry
     from trellis_jobs.worker.background_tasks import BackgroundTasks
+    from trellis_jobs.worker.identity import WorkerIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,9 @@ class WorkerContext:
     environment: Environment
     background: BackgroundTasks
     leases: LeaseKeeper
-    instance: str
+    identity: WorkerIdentity
     ack_wait: float
+    records: WorkerRecords | None = None
     end_hints: RecentEndHints = field(default_factory=RecentEndHints)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _thread: int = field(default_factory=threading.get_ident)

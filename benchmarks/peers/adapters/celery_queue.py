@@ -21,7 +21,7 @@ app.conf.update(
     task_acks_late=TRIAL.is_full,
     task_reject_on_worker_lost=TRIAL.is_full,
     broker_connection_retry_on_startup=True,
-    # Without it nobody knows whether a job reached RabbitMQ.
+    # Without it the producer does not know whether a job reached RabbitMQ.
     broker_transport_options={"confirm_publish": True} if RABBITMQ else {},
 )
 work = app.task(name="work")(handlers.work)

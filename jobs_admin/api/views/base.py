@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 T = TypeVar("T")
 
@@ -16,6 +19,10 @@ class View(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True
     )
+
+    def encode(self) -> bytes:
+        """As JSON, without the fields that are unset or None."""
+        return self.model_dump_json(by_alias=True, exclude_unset=True, exclude_none=True).encode()
 
 
 def with_defaults(data: Any, **defaults: Any) -> Any:
@@ -39,3 +46,11 @@ class Page(View, Generic[T]):
     offset: int
     limit: int
     next_offset: int | None = None
+
+    @classmethod
+    def of(
+        cls, entries: Sequence[T | dict[str, Any]], *, count: int, offset: int, limit: int
+    ) -> Self:
+        """A page of entries, or of their fields."""
+        page = {"entries": tuple(entries), "count": count, "offset": offset, "limit": limit}
+        return cls.model_validate(page)

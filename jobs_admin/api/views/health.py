@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Final
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from jobs_admin.api.views.base import View, with_defaults
+
+# The name of the check that workers of one queue have the same contract.
+CONTRACTS: Final = "contracts"
+
+
+def _encodable(text: Any) -> Any:
+    """Replace lone surrogates: an error may name a file whose name is not UTF-8."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
+
+
+ErrorText = Annotated[str, BeforeValidator(_encodable)]
 
 
 class Mode(StrEnum):
@@ -57,7 +68,7 @@ class CheckView(View):
 
     name: str
     status: HealthStatus
-    error: str | None = None
+    error: ErrorText | None = None
     position: int | None = None
     last_seq: int | None = None
     lag_events: int | None = None
@@ -66,7 +77,7 @@ class CheckView(View):
     state: LoopState | None = None
     failures: int | None = None
     last_success: datetime | None = None
-    last_error: str | None = None
+    last_error: ErrorText | None = None
     last_failure: datetime | None = None
     connected: bool | None = None
     version: str | None = None

@@ -77,7 +77,9 @@ class QueuePolicyView(View):
 class RunView(View):
     """One run of a job. `begun_by` started it by a retry; `by` ended it, with `reason`.
 
-    `secrets` and `result_secrets` are the paths whose values are redacted.
+    `secrets` and `result_secrets` are the paths whose values are redacted. `timeout_ms` and
+    `visibility_ms` are the job's own limits, which replace those of its queue. `instance_id` and
+    `app_version` are those of the worker that started the newest try.
     """
 
     payload: JsonValue = None
@@ -89,10 +91,14 @@ class RunView(View):
     progress: ProgressView | None = None
     began_at: datetime
     started_at: datetime | None = None
+    instance_id: str | None = None
+    app_version: str | None = None
     completed_at: datetime | None = None
     reason: str | None = None
     begun_by: str | None = None
     by: str | None = None
+    timeout_ms: int | None = None
+    visibility_ms: int | None = None
     concurrency: ConcurrencyView | None = None
     queue_policy: QueuePolicyView | None = None
 
@@ -101,7 +107,7 @@ class JobView(RunView):
     """A job in its newest run. Lists do not contain `logs` and `last_seq`.
 
     `first_seq` is the log sequence of the job's first event; together with `created_at` it is the
-    job's place in lists. `omitted` names fields that were too large to send; they are in the log.
+    job's position in lists. `omitted` names fields that were too large to send: the log has them.
     """
 
     id: str
@@ -131,17 +137,17 @@ class JobView(RunView):
         return with_defaults(data, run_seq=0, **({"began_at": created} if created else {}))
 
 
-class JobPlace(View):
-    """A job's place in lists, which never changes."""
+class JobCursor(View):
+    """A job's position in lists, which never changes."""
 
     created_at: datetime
     first_seq: int
 
 
 class JobPage(Page[JobView]):
-    """`next_before` is the place of the last entry, if there are more."""
+    """`next_before` is the cursor of the last entry, if there are more."""
 
-    next_before: JobPlace | None = None
+    next_before: JobCursor | None = None
 
 
 class OneJob(View):
@@ -156,6 +162,12 @@ class JobSecrets(View):
     type: str
     payload: JsonValue = None
     result: JsonValue = None
+
+    def encode(self) -> bytes:
+        """A payload of null is sent."""
+        return self.model_dump_json(
+            by_alias=True, exclude={"result"} if self.result is None else None
+        ).encode()
 
 
 class ChangedJob(View):
@@ -179,7 +191,7 @@ class LogEntry(View):
     seq: int
     subject: str
     stored_at: datetime
-    event: dict[str, JsonValue] | None = None
+    event: dict[str, Any] | None = None
     state: JobState | None = None
     ignored: str | None = None
     undecodable: str | None = None
@@ -201,4 +213,4 @@ class ExplanationView(View):
     since: datetime | None = None
     until: datetime | None = None
     deadline: datetime | None = None
-    details: Annotated[dict[str, JsonValue], Field(default_factory=dict)]
+    details: Annotated[dict[str, Any], Field(default_factory=dict)]

@@ -6,9 +6,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from jobs_admin.api.job_filter import Scalar
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.base import View
 from trellis_jobs.model.states import JobState
 
@@ -32,18 +32,10 @@ class OperationState(StrEnum):
     FAILED = "failed"
 
 
-class OperationFilter(View):
+class OperationFilter(JobFilter):
     """The filter of an operation: it changes the jobs that matched when it was started."""
 
-    service: str | None = None
-    type: str | None = None
-    state: list[JobState] | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    key: str | None = None
-    id_prefix: str | None = None
-    error: str | None = None
-    payload: dict[str, Scalar] | None = None
+    model_config = ConfigDict(extra="ignore")
 
 
 class RefusalView(View):

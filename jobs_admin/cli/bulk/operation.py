@@ -17,8 +17,9 @@ import typer
 from rich.console import RenderableType
 from rich.progress import ProgressColumn, Task
 
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Invalid, Unexpected
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.operations import OperationState, OperationView
 from jobs_admin.cli.bulk.verbs import Verb
 from jobs_admin.cli.connection import AdminConnectionOptions
@@ -72,7 +73,7 @@ class FollowedOperation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRequest:
     verb: Verb
-    query: JobQuery
+    query: JobFilter
     reason: str | None
     rate: float | None
     by: str | None

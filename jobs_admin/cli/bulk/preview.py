@@ -31,7 +31,8 @@ class Preview:
     others: tuple[MatchedJobs, ...] = ()
 
     def refusing(self, verb: Verb) -> list[JobView]:
-        return [job for job in self.jobs if job.state not in verb.legal_from]
+        legal = verb.states
+        return [job for job in self.jobs if job.state not in legal]
 
     def to_json(self, verb: Verb) -> dict[str, Any]:
         return {

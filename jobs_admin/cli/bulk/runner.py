@@ -37,7 +37,7 @@ class BulkRunner:
         slots = asyncio.Semaphore(MAX_CONCURRENCY)
         async with asyncio.TaskGroup() as requests:
             for job in named.jobs:
-                await self.pace.turn(self.stop)
+                await self.pace.wait_for_next(self.stop)
                 await slots.acquire()
                 if self.stop.is_set():
                     return
@@ -47,7 +47,7 @@ class BulkRunner:
     async def _change(self, job: str | JobAddress) -> None:
         """Never repeats a request: one that got no reply may have been carried out."""
         try:
-            await self.verb.change(self.admin, job, self.reason)
+            await self.verb.change(self.admin, job, reason=self.reason)
         except RequestFailed as error:
             self.result.not_done.append(not_done(job, error))
         except NotConfirmed as error:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from jobs_admin.api.client import JobQuery
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.cli.bulk.verbs import Verb
 from jobs_admin.cli.exit_codes import UsageError
 from jobs_admin.cli.filters import PANEL, Filters, States
@@ -28,11 +28,11 @@ class Named:
 class Matching:
     """`query` always restricts the states; `has_states` is true if the command line did."""
 
-    query: JobQuery
+    query: JobFilter
     has_states: bool = False
 
     @property
-    def preview(self) -> JobQuery:
+    def preview(self) -> JobFilter:
         """If the command line names no state, the preview also counts jobs in other states."""
         return self.query if self.has_states else self.query.model_copy(update={"state": None})
 
@@ -92,7 +92,7 @@ def resolve_targets(selection: JobSelection, verb: Verb, stdin: Iterable[str]) -
 def _legal(states: list[JobState] | None, verb: Verb) -> list[JobState]:
     """The states to filter by; the admin runtime would refuse jobs in any other state."""
     for state in states or ():
-        if state not in verb.legal_from:
+        if state not in verb.states:
             raise UsageError(
                 f"--state {state.value}: only jobs that are {_or(verb.states)} can be {verb.past}"
             )

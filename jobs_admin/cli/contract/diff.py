@@ -15,7 +15,8 @@ from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.output import JsonOutput, console, print_json, print_stderr
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
-from trellis_jobs.contract.changes import ChangeClass, ContractChange, changes, is_migration
+from trellis_jobs.contract.change_rules import ChangeClass
+from trellis_jobs.contract.changes import ContractChange, changes, is_migration
 
 _STYLES: Final = {ChangeClass.UPDATE: "green", ChangeClass.MIGRATION: "red"}
 _SHORT: Final = 20

@@ -12,7 +12,8 @@ import typer
 
 from jobs_admin.cli.contract.documents import OutFile, write
 from jobs_admin.cli.queue_contract import read_manifest
-from trellis_jobs.contract.changes import ChangeClass, ContractChange, changes
+from trellis_jobs.contract.change_rules import ChangeClass
+from trellis_jobs.contract.changes import ContractChange, changes
 from trellis_jobs.contract.codegen.inert import check_inert
 from trellis_jobs.contract.codegen.module import generate_module
 from trellis_jobs.contract.manifest import from_manifest, to_manifest

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.queues import QueueView
 from jobs_admin.cli.contract.diff import change_json, change_table
 from jobs_admin.cli.contract.documents import server_manifest
 from jobs_admin.cli.exit_codes import Missing
-from jobs_admin.cli.queues.rows import QueueRow
 from jobs_admin.cli.queues.snapshot import take_queue_snapshot
 from jobs_admin.cli.render.output import console, print_stderr
-from trellis_jobs.contract.changes import ChangeClass, ContractChange, changes, is_migration
+from trellis_jobs.contract.change_rules import ChangeClass
+from trellis_jobs.contract.changes import ContractChange, changes, is_migration
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.states import LIVE
 
+# For each of two attempts.
+_ADMIN_TIMEOUT: Final = 1.0
 # The number of jobs by queue and then by state.
 Outstanding = Mapping[str, Mapping[str, int]]
 
@@ -68,17 +72,19 @@ async def contract_update(connection: Connection, contract: ServiceContract) -> 
 async def _outstanding(connection: Connection, service: str, affected: set[str]) -> Outstanding:
     if not affected:
         return {}
-    snapshot = await take_queue_snapshot(connection)
+    snapshot = await take_queue_snapshot(
+        connection, AdminClient(connection, timeout=_ADMIN_TIMEOUT)
+    )
     return {
-        row.name: _counts(row)
-        for row in snapshot.rows
-        if row.service == service and row.job_type in affected
+        queue.name: _counts(queue)
+        for queue in snapshot.queues
+        if queue.service == service and queue.type in affected
     }
 
 
-def _counts(row: QueueRow) -> dict[str, int]:
-    if row.stats is not None:
-        return {state.value: row.stats.states.get(state.value, 0) for state in sorted(LIVE)}
-    if row.queue is None:
+def _counts(queue: QueueView) -> dict[str, int]:
+    if queue.states is not None:
+        return {state.value: queue.states.get(state.value, 0) for state in sorted(LIVE)}
+    if queue.depth is None or queue.in_flight is None:
         return {}
-    return {"waiting": row.queue.consumer.pending, "delivered": row.queue.consumer.ack_pending}
+    return {"waiting": queue.depth, "delivered": queue.in_flight}

@@ -63,10 +63,10 @@ class Frame:
 
 def draw(state: DevState, frame: Frame) -> RenderableType:
     apps = _apps(state, frame.width)
-    room = max(6, frame.height - _FRAME_LINES - len(apps))
-    queues = list(state.queues.values())[: max(2, round(room * _QUEUES_SHARE))]
-    room = max(2, room - len(queues))
-    jobs = round(room * _JOBS_SHARE)
+    lines = max(6, frame.height - _FRAME_LINES - len(apps))
+    queues = list(state.queues.values())[: max(2, round(lines * _QUEUES_SHARE))]
+    lines = max(2, lines - len(queues))
+    jobs = round(lines * _JOBS_SHARE)
     return Group(
         _heading(frame),
         Text(frame.hint, "dim", no_wrap=True, overflow="ellipsis"),
@@ -75,7 +75,7 @@ def draw(state: DevState, frame: Frame) -> RenderableType:
         Text(),
         _jobs(state, frame, jobs) if state.totals() else _nothing_yet(state),
         Text(),
-        *_tail(state, frame, room - jobs),
+        *_tail(state, frame, lines - jobs),
     )
 
 

@@ -9,14 +9,14 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from jobs_admin.api.client import JobQuery
 from jobs_admin.api.views.dead_groups import DeadGroupView
 from jobs_admin.api.views.jobs import JobView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.filters import Filters
+from jobs_admin.cli.page import show_page
 from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.counts import count, how_many
-from jobs_admin.cli.render.output import Output, console, one_line, print_json
+from jobs_admin.cli.render.output import Output, console, one_line
 from jobs_admin.cli.run import run
 from trellis_jobs.environment import utc_now
 
@@ -52,41 +52,28 @@ def list_dead(
     ] = 50,
 ) -> None:
     """List dead jobs, newest first."""
-    program = _list_groups if group else _list
-    run(program(options, filters.query(), limit, output))
+    query = filters.query()
+    if group:
+        program = show_page(
+            lambda admin: admin.group_dead(query, limit=limit),
+            options,
+            output,
+            lambda page: group_table(page.entries, output, utc_now(), console().width),
+            lambda page: f"{count(page.count)} groups, {how_many(page.jobs, 'dead')} in all",
+        )
+    else:
+        program = show_page(
+            lambda admin: admin.list_dead(query, limit=limit),
+            options,
+            output,
+            lambda page: dead_table(page.entries, output, utc_now(), console().width),
+            lambda page: how_many(page.count, "dead"),
+        )
+    run(program)
 
 
-async def _list(
-    options: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
-) -> None:
-    async with options.admin() as admin:
-        page = await admin.list_dead(query, limit=limit)
-    if output.json:
-        print_json(page)
-        return
-    screen = console()
-    if page.entries:
-        screen.print(dead_table(page.entries, output, utc_now(), screen.width))
-    screen.print(f"{count(len(page.entries))} of {how_many(page.count, 'dead')}", style="dim")
-
-
-async def _list_groups(
-    options: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
-) -> None:
-    async with options.admin() as admin:
-        page = await admin.group_dead(query, limit=limit)
-    if output.json:
-        print_json(page)
-        return
-    screen = console()
-    if page.entries:
-        screen.print(group_table(page.entries, output, utc_now(), screen.width))
-    shown = f"{count(len(page.entries))} of {count(page.count)} groups"
-    screen.print(f"{shown}, {how_many(page.jobs, 'dead')} in all", style="dim")
-
-
-def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, room: int) -> Table:
-    return fit_table(_DEAD, [_dead_row(job, output, now) for job in jobs], room)
+def dead_table(jobs: Iterable[JobView], output: Output, now: datetime, width: int) -> Table:
+    return fit_table(_DEAD, [_dead_row(job, output, now) for job in jobs], width)
 
 
 def _dead_row(job: JobView, output: Output, now: datetime) -> Row:
@@ -99,9 +86,11 @@ def _dead_row(job: JobView, output: Output, now: datetime) -> Row:
     }
 
 
-def group_table(groups: Iterable[DeadGroupView], output: Output, now: datetime, room: int) -> Table:
+def group_table(
+    groups: Iterable[DeadGroupView], output: Output, now: datetime, width: int
+) -> Table:
     """Two lines per group: the oldest and the newest death, and an example below the error."""
-    return fit_table(_GROUPS, [_group_row(group, output, now) for group in groups], room)
+    return fit_table(_GROUPS, [_group_row(group, output, now) for group in groups], width)
 
 
 def _group_row(group: DeadGroupView, output: Output, now: datetime) -> Row:

@@ -67,6 +67,10 @@ def _facts(job: JobView, output: Output, now: datetime) -> Table:
         facts.add_row(
             "died" if job.state is JobState.DEAD else "ended", output.time(job.completed_at, now)
         )
+    if job.instance_id is not None:
+        facts.add_row("last worker", job.instance_id)
+    if job.app_version is not None:
+        facts.add_row("version", Text(job.app_version))
     if job.concurrency is not None:
         facts.add_row("key", Text(job.concurrency.key))
     facts.add_row("payload", Text(orjson.dumps(job.payload).decode()))

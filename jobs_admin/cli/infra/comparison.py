@@ -64,6 +64,15 @@ class NotAsNeeded(JobsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfraOptions:
+    service: Annotated[
+        str | None,
+        typer.Argument(
+            help="A service that can be imported here, as in app:service: include the consumers of "
+            "its queues. Like --app.",
+            metavar="MODULE:SERVICE",
+            show_default=False,
+        ),
+    ] = None
     app: App = None
     replicas: Annotated[
         int | None,
@@ -78,7 +87,10 @@ class InfraOptions:
     system_account: SystemAccount = None
 
     def contract(self) -> ServiceContract | None:
-        return None if self.app is None else load_service(self.app).contract
+        if self.service is not None and self.app is not None:
+            raise typer.BadParameter("name the service once: as an argument or with --app")
+        named = self.service or self.app
+        return None if named is None else load_service(named).contract
 
 
 @dataclass(frozen=True, slots=True)

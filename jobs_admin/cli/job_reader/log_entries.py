@@ -10,7 +10,7 @@ import orjson
 
 from jobs_admin.api.errors import Invalid
 from jobs_admin.api.views.jobs import JobSecrets, LogEntry
-from jobs_admin.explain.to_json import log_json
+from jobs_admin.explain import views
 from trellis_jobs.errors import JobNotFound, WaitTimeout
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.feed import LogMessage
@@ -44,7 +44,7 @@ async def entries_in_log(connection: Connection, job: str | JobAddress) -> list[
     stored = await Histories(connection).messages(address)
     if not stored:
         raise JobNotFound(address.job_id)
-    return [LogEntry.model_validate(entry) for entry in log_json(stored)]
+    return views.log_entries(stored)
 
 
 async def secrets_in_log(connection: Connection, job: str | JobAddress) -> JobSecrets:
@@ -53,13 +53,7 @@ async def secrets_in_log(connection: Connection, job: str | JobAddress) -> JobSe
     found = fold((await Histories(connection).history_slice(address)).entries)
     if found is None:
         raise JobNotFound(address.job_id)
-    return JobSecrets(
-        id=found.id,
-        service=address.service,
-        type=address.job_type,
-        payload=found.payload,
-        result=found.result,
-    )
+    return views.job_secrets(found)
 
 
 async def follow_job(

@@ -26,7 +26,7 @@ _NO_ANSWER: Final = (ServiceMissing, NotConfirmed, Unexpected)
 
 
 class JobReader:
-    """`admin` is None after a request got no reply; the user is told once."""
+    """`admin` is None after a request got no reply; the user is informed once."""
 
     def __init__(self, connection: Connection, admin: AdminClient) -> None:
         self.connection = connection

@@ -13,31 +13,31 @@ import typer
 from pydantic.alias_generators import to_camel
 
 from jobs_admin.cli.connection import ConnectionOptions
-from jobs_admin.cli.durations import moment_ahead, seconds
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.job_reader.log_entries import follow_until_ended, job_timeout
-from jobs_admin.cli.jobs.watch import watch_until_ended
+from jobs_admin.cli.jobs.watch import WaitTimeout, watch_until_ended
 from jobs_admin.cli.queue_contract import ContractSource
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
 from jobs_admin.cli.render.output import Output, print_json, print_stderr, print_text
 from jobs_admin.cli.run import run
+from jobs_admin.cli.time_options import moment_ahead, seconds
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.environment import Environment
-from trellis_jobs.errors import JobExists, PayloadInvalid
+from trellis_jobs.errors import JobExists, NotAdmitted, PayloadInvalid
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
 from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
 from trellis_jobs.jetstream.log.event_log import EventLog
 from trellis_jobs.jetstream.setup.features import detect_features
-from trellis_jobs.key_errors import NotAdmitted
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job
 from trellis_jobs.model.json_values import Json
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.submission import Producer, Request
+from trellis_jobs.producer.try_options import TryOptions
 from trellis_jobs.telemetry import Telemetry
 
 
@@ -50,6 +50,74 @@ class _CreateRequest:
     deadline: datetime | None
     wait: bool
     timeout: float | None
+    try_options: TryOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions:
+    job_id: Annotated[
+        str | None, typer.Option("--id", help="The id of the job; refused if it exists already.")
+    ] = None
+    if_new: Annotated[
+        bool,
+        typer.Option("--if-new", help="With --id: if the job exists, do nothing and exit with 0."),
+    ] = False
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            help="Do not start the job after this time: in 10m, 2h, or RFC 3339.", metavar="TIME"
+        ),
+    ] = None
+    max_tries: Annotated[
+        int | None, typer.Option(help="Tries before the job is dead; otherwise the queue's.")
+    ] = None
+    try_timeout: Annotated[
+        str | None,
+        typer.Option(
+            help="The time limit of one try, such as 90s; otherwise the queue's.",
+            metavar="DURATION",
+        ),
+    ] = None
+    visibility: Annotated[
+        str | None,
+        typer.Option(
+            help="How long a handler may go without a heartbeat, on a queue with renew=manual.",
+            metavar="DURATION",
+        ),
+    ] = None
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait",
+            help="Follow the job until it ends. Exits with 0 if it completes, otherwise 1.",
+        ),
+    ] = False
+    timeout: WaitTimeout = None
+
+    def request(self, queue: QueueName, payload: Json, now: datetime) -> _CreateRequest:
+        deadline = None if self.deadline is None else moment_ahead("--deadline", self.deadline, now)
+        timeout = seconds("--timeout", self.timeout)
+        if timeout is not None and not self.wait:
+            raise typer.BadParameter("it has an effect only with --wait", param_hint="--timeout")
+        if self.if_new and self.job_id is None:
+            raise typer.BadParameter("it needs --id", param_hint="--if-new")
+        return _CreateRequest(
+            queue,
+            payload,
+            self.job_id,
+            self.if_new,
+            deadline,
+            self.wait,
+            timeout,
+            self._try_options(),
+        )
+
+    def _try_options(self) -> TryOptions:
+        return {
+            "max_tries": self.max_tries,
+            "timeout": seconds("--try-timeout", self.try_timeout),
+            "visibility": seconds("--visibility", self.visibility),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,48 +142,14 @@ def create_job(
     source: ContractSource,
     output: Output,
     options: ConnectionOptions,
-    job_id: Annotated[
-        str | None, typer.Option("--id", help="The id of the job; refused if it exists already.")
-    ] = None,
-    if_new: Annotated[
-        bool,
-        typer.Option("--if-new", help="With --id: if the job exists, do nothing and exit with 0."),
-    ] = False,
-    deadline: Annotated[
-        str | None,
-        typer.Option(
-            help="Do not start the job after this time: in 10m, 2h, or RFC 3339.", metavar="TIME"
-        ),
-    ] = None,
-    wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait",
-            help="Follow the job until it ends. Exits with 0 if it completes, otherwise 1.",
-        ),
-    ] = False,
-    timeout: Annotated[
-        str | None, typer.Option(help="Longest time to wait: 30s, 10m.", metavar="DURATION")
-    ] = None,
+    given: CreateOptions,
 ) -> None:
     """Create a job in any queue.
 
     The command reads the queue's contract from the server, where its workers publish it, from the
     service's code (--app), or from a manifest (--contract).
     """
-    request = _CreateRequest(
-        parse_queue(queue),
-        read_payload(payload),
-        job_id,
-        if_new,
-        None if deadline is None else moment_ahead("--deadline", deadline, datetime.now(UTC)),
-        wait,
-        seconds("--timeout", timeout),
-    )
-    if request.timeout is not None and not wait:
-        raise typer.BadParameter("it has an effect only with --wait", param_hint="--timeout")
-    if if_new and job_id is None:
-        raise typer.BadParameter("it needs --id", param_hint="--if-new")
+    request = given.request(parse_queue(queue), read_payload(payload), datetime.now(UTC))
     source.check()
     run(_create(options, source, request, output))
 
@@ -201,7 +235,13 @@ def _prepare(producer: Producer, queue: JobType[Any, Any], request: _CreateReque
         payload = queue.payload.from_json(request.payload)
     except TypeMismatch as mismatch:
         raise PayloadInvalid(queue.name, str(mismatch)) from mismatch
-    return producer.request(queue, payload, job_id=request.job_id, deadline=request.deadline)
+    return producer.request(
+        queue,
+        payload,
+        job_id=request.job_id,
+        deadline=request.deadline,
+        **request.try_options,
+    )
 
 
 def _show(outcome: _Outcome, output: Output) -> None:

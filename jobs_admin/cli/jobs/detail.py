@@ -53,9 +53,9 @@ class JobDetail:
             yield "state at", f"{stamp(self.now)}; ages are relative to this time"
         yield from _why(job, explanation)
         yield "tries", f"{job.tries} of {job.max_tries}"
+        yield from _own_limits(job)
         yield from self._times(job)
-        if job.attempt is not None:
-            yield "worker", f"{job.attempt.instance_id}, delivery {job.attempt.delivery}"
+        yield from _worker(job)
         yield from _key(job)
         if job.progress is not None:
             progress = Progress(**job.progress.model_dump())
@@ -129,6 +129,21 @@ def _why(job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
         return  # Its errors are those of earlier tries.
     elif job.reason is not None or job.last_error is not None:
         yield "why", " ".join(filter(None, (job.reason or job.last_error, _ended_by(job))))
+
+
+def _worker(job: JobView) -> Iterator[Field]:
+    """The worker that runs the job, or that started its last try."""
+    version = f", version {job.app_version}" if job.app_version else ""
+    if job.attempt is not None:
+        yield "worker", f"{job.attempt.instance_id}{version}, delivery {job.attempt.delivery}"
+    elif job.instance_id is not None:
+        yield "last worker", f"{job.instance_id}{version}"
+
+
+def _own_limits(job: JobView) -> Iterator[Field]:
+    for name, limit in (("timeout", job.timeout_ms), ("visibility", job.visibility_ms)):
+        if limit is not None:
+            yield name, f"{format_duration(timedelta(milliseconds=limit))}, set for this job"
 
 
 def _ended_by(job: JobView) -> str:

@@ -48,7 +48,8 @@ def render_explanation(explained: ExplanationView, output: Output, now: datetime
 
 def _fields(explained: ExplanationView, output: Output, now: datetime) -> Iterator[tuple[str, str]]:
     yield "next", explained.next
-    yield "because", explained.because
+    if explained.because != explained.state.value:
+        yield "because", explained.because
     for name in ("since", "until", "deadline"):
         at = getattr(explained, name)
         if at is not None:

@@ -11,8 +11,9 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
-from jobs_admin.api.client import AdminClient, JobQuery
+from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Unexpected
+from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.jobs import JobPage
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
@@ -70,7 +71,7 @@ def _check_watchable(output: Output, *, all_: bool) -> None:
 
 
 async def _list(
-    options: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
+    options: AdminConnectionOptions, query: JobFilter, limit: int, output: Output
 ) -> None:
     async with options.admin() as admin:
         page = await admin.list_jobs(query, limit=limit)
@@ -82,7 +83,7 @@ async def _list(
     screen.print(_footer(page), style="dim")
 
 
-async def _list_all(options: AdminConnectionOptions, query: JobQuery, output: Output) -> None:
+async def _list_all(options: AdminConnectionOptions, query: JobFilter, output: Output) -> None:
     """JSON is printed page by page; a table needs all rows for its widths."""
     async with options.admin() as admin:
         if output.json:
@@ -96,7 +97,7 @@ async def _list_all(options: AdminConnectionOptions, query: JobQuery, output: Ou
 
 
 async def _watch(
-    options: AdminConnectionOptions, query: JobQuery, limit: int, output: Output
+    options: AdminConnectionOptions, query: JobFilter, limit: int, output: Output
 ) -> None:
     screen = console()
     async with options.admin() as admin:
@@ -108,15 +109,15 @@ async def _watch(
 
 
 async def _frame(
-    admin: AdminClient, query: JobQuery, limit: int, output: Output, screen: Console
+    admin: AdminClient, query: JobFilter, limit: int, output: Output, screen: Console
 ) -> RenderableType:
     """Continue if the admin runtime restarts or rebuilds its projection."""
     try:
         page = await admin.list_jobs(query, limit=limit)
     except (ServiceMissing, NotConfirmed, Unexpected) as error:
         return Text(str(error), "yellow")
-    now, room = datetime.now(UTC), max(1, screen.height - _OTHER_LINES)
-    shown = tuple(islice(page.entries, room))
+    now, max_rows = datetime.now(UTC), max(1, screen.height - _OTHER_LINES)
+    shown = tuple(islice(page.entries, max_rows))
     table = job_table(shown, output, now)
     at = f"{now.astimezone():%H:%M:%S}   Ctrl-C stops"
     return Group(

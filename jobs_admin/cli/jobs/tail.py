@@ -11,7 +11,6 @@ from typing import Annotated, Final
 
 import typer
 
-from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.filters import moment
@@ -20,7 +19,7 @@ from jobs_admin.cli.render.output import Output, print_json_line, print_line
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
-from jobs_admin.explain.to_json import message_json
+from jobs_admin.explain.views import log_entry, read_message
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage
@@ -154,9 +153,9 @@ async def _end_of_log(connection: Connection) -> int:
 
 
 def _print(message: LogMessage, pattern: Pattern, output: Output) -> None:
-    entry, read = message_json(message)
+    read = read_message(message)
     if output.json:
-        print_json_line(LogEntry.model_validate(entry))
+        print_json_line(log_entry(message, read))
         return
     line = Text().append(f"{output.clock(message.stored_at)}  ", "dim")
     if isinstance(read, Entry):

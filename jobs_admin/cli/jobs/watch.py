@@ -13,7 +13,6 @@ from rich.live import Live
 
 from jobs_admin.api.views.jobs import JobView
 from jobs_admin.cli.connection import ConnectionOptions
-from jobs_admin.cli.durations import seconds
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.job_names import JobArgument, parse_job
 from jobs_admin.cli.job_reader.log_entries import follow_until_ended, job_timeout
@@ -23,6 +22,7 @@ from jobs_admin.cli.render.progress import progress_text
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
+from jobs_admin.cli.time_options import seconds
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job import Job
@@ -31,14 +31,16 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.model.timeline import TimelineEntry
 from trellis_jobs.wire import jobs as wire
 
+WaitTimeout = Annotated[
+    str | None, typer.Option(help="Longest time to wait: 30s, 10m.", metavar="DURATION")
+]
+
 
 def watch(
     job: JobArgument,
     output: Output,
     options: ConnectionOptions,
-    timeout: Annotated[
-        str | None, typer.Option(help="Longest time to wait: 30s, 10m.", metavar="DURATION")
-    ] = None,
+    timeout: WaitTimeout = None,
 ) -> None:
     """Follow one job until it ends. Exits with 0 if it completed, with 1 if it ended otherwise.
 

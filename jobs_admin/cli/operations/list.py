@@ -6,11 +6,15 @@ from datetime import datetime
 from typing import Annotated, Final
 
 import typer
+from rich.table import Table
 
+from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.operations import OperationView
 from jobs_admin.cli.connection import AdminConnectionOptions
+from jobs_admin.cli.page import show_page
 from jobs_admin.cli.render.columns import Columns, Row, fit_table
-from jobs_admin.cli.render.output import Output, console, one_line, print_json
+from jobs_admin.cli.render.counts import count
+from jobs_admin.cli.render.output import Output, console, one_line
 from jobs_admin.cli.run import run
 from trellis_jobs.environment import utc_now
 
@@ -30,20 +34,21 @@ def list_operations(
     limit: Annotated[int, typer.Option(help="Maximum number of operations.", min=1, max=500)] = 50,
 ) -> None:
     """List operations, newest first. Ended operations are kept for a week."""
-    run(_list(options, limit, output))
+    run(
+        show_page(
+            lambda admin: admin.list_operations(limit=limit),
+            options,
+            output,
+            lambda page: _table(page, output),
+            lambda page: f"{count(page.count)} operations",
+        )
+    )
 
 
-async def _list(options: AdminConnectionOptions, limit: int, output: Output) -> None:
-    async with options.admin() as admin:
-        page = await admin.list_operations(limit=limit)
-    if output.json:
-        print_json(page)
-        return
-    screen, now = console(), utc_now()
-    if page.entries:
-        rows = [_row(operation, output, now) for operation in page.entries]
-        screen.print(fit_table(COLUMNS, rows, screen.width))
-    screen.print(f"{len(page.entries):,} of {page.count:,} operations", style="dim")
+def _table(page: Page[OperationView], output: Output) -> Table:
+    now = utc_now()
+    rows = [_row(operation, output, now) for operation in page.entries]
+    return fit_table(COLUMNS, rows, console().width)
 
 
 def _row(operation: OperationView, output: Output, now: datetime) -> Row:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Final
 
 import typer
 from rich.table import Table
 
+from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.services import IgnoredView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.filters import Service, Type
+from jobs_admin.cli.page import show_page
 from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.counts import count, size
-from jobs_admin.cli.render.output import JsonOutput, console, one_line, print_json
+from jobs_admin.cli.render.output import JsonOutput, console, one_line
 from jobs_admin.cli.run import run
 from trellis_jobs.model import subjects
 from trellis_jobs.model.subjects import LifecycleSubject
@@ -39,30 +40,19 @@ def list_ignored(
     These are events that were not legal in the state of their job, and messages that are not
     events. Needs an admin runtime.
     """
-    run(_list(options, service, type, limit, output))
-
-
-async def _list(
-    options: AdminConnectionOptions,
-    service: str | None,
-    job_type: str | None,
-    limit: int,
-    output: JsonOutput,
-) -> None:
-    async with options.admin() as admin:
-        page = await admin.list_ignored(service=service, type=job_type, limit=limit)
-    if output.json:
-        print_json(page)
-        return
-    if page.entries:
-        console().print(ignored_table(page.entries, console().width))
-    console().print(
-        f"{count(len(page.entries))} of {count(page.count)} ignored messages", style="dim"
+    run(
+        show_page(
+            lambda admin: admin.list_ignored(service=service, type=type, limit=limit),
+            options,
+            output,
+            _table,
+            lambda page: f"{count(page.count)} ignored messages",
+        )
     )
 
 
-def ignored_table(ignored: Iterable[IgnoredView], room: int) -> Table:
-    return fit_table(_COLUMNS, [_row(each) for each in ignored], room)
+def _table(page: Page[IgnoredView]) -> Table:
+    return fit_table(_COLUMNS, [_row(each) for each in page.entries], console().width)
 
 
 def _row(message: IgnoredView) -> Row:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 from rich.table import Table
 
-from jobs_admin.cli.connection import ConnectionOptions
+from jobs_admin.api.views.queues import QueueView
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.queue_contract import App
-from jobs_admin.cli.queues.rows import QueueRow
-from jobs_admin.cli.queues.snapshot import QueueSnapshot, take_queue_snapshot
+from jobs_admin.cli.queues.snapshot import take_queue_snapshot
 from jobs_admin.cli.render.columns import Columns, fit_table
 from jobs_admin.cli.render.counts import count, rate
-from jobs_admin.cli.render.output import Output, console, print_json, print_stderr
+from jobs_admin.cli.render.output import Output, console, present_fields, print_json, print_stderr
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import load_service
 from trellis_jobs.contract.declaration import ServiceContract
+from trellis_jobs.environment import utc_now
 from trellis_jobs.model.durations import format_duration
 
 _COLUMNS: Final = (
@@ -28,106 +30,128 @@ _COLUMNS: Final = (
     "retry",
     "oldest",
     "free slots",
+    "workers",
+    "slots",
     "ack wait",
     "done/min",
     "delivery limit",
 )
 # Dropped first on a narrow terminal, so that names are not truncated.
-_DROPPED_FIRST: Final = ("delivery limit", "ack wait", "done/min", "retry", "free slots")
+_DROPPED_FIRST: Final = (
+    "delivery limit",
+    "ack wait",
+    "done/min",
+    "retry",
+    "slots",
+    "workers",
+    "free slots",
+)
 
 
-def list_queues(output: Output, options: ConnectionOptions, app: App = None) -> None:
+def list_queues(output: Output, options: AdminConnectionOptions, app: App = None) -> None:
     """List every queue: waiting jobs, jobs in progress, free worker slots.
 
-    The command reads them from the server, and retries and rates from the admin runtime if one
-    answers. Below the table it lists paused queues, queues without a worker, and settings that
+    The admin runtime lists them if one answers (Jobs.ListQueues). Otherwise the command reads them
+    from the server, without retries and rates, which needs the permission to list consumers; so
+    does --app. Below the table it lists paused queues, queues without a worker, and settings that
     differ from the contract.
     """
     run(_list(options, None if app is None else load_service(app).contract, output))
 
 
 async def _list(
-    options: ConnectionOptions, declared: ServiceContract | None, output: Output
+    options: AdminConnectionOptions, declared: ServiceContract | None, output: Output
 ) -> None:
     async with options.connection() as connection:
-        snapshot = await take_queue_snapshot(connection, declared)
-    now = datetime.now(UTC)
+        snapshot = await take_queue_snapshot(connection, options.admin_client(connection), declared)
     if snapshot.admin_error is not None:
         print_stderr(f"Retries and rates are not available: {snapshot.admin_error}")
     if output.json:
-        print_json({"queues": [row.to_json(now) for row in snapshot.rows]})
+        print_json({"queues": [present_fields(queue) for queue in snapshot.queues]})
         return
     screen = console()
-    screen.print(queue_table(snapshot, output, now, screen.width))
-    for row in snapshot.rows:
-        for words in notes(row, output, now):
-            screen.print(Text.assemble((f"{row.name}: ", "bold"), words))
+    screen.print(queue_table(snapshot.queues, output, screen.width))
+    for queue in snapshot.queues:
+        for words in notes(queue, output):
+            screen.print(Text.assemble((f"{queue.name}: ", "bold"), words))
 
 
-def queue_table(snapshot: QueueSnapshot, output: Output, now: datetime, room: int) -> Table:
-    cells = [_cells(row, output, now) for row in snapshot.rows]
+def queue_table(queues: Sequence[QueueView], output: Output, width: int) -> Table:
+    cells = [_cells(queue, output) for queue in queues]
     names = [name for name in _COLUMNS if name == "queue" or any(each[name] for each in cells)]
     dropped_first = [name for name in _DROPPED_FIRST if name in names]
     columns = Columns(names=names, dropped_first=dropped_first, right=names[1:])
-    return fit_table(columns, cells, room)
+    return fit_table(columns, cells, width)
 
 
-def notes(row: QueueRow, output: Output, now: datetime) -> list[Text]:
+def notes(queue: QueueView, output: Output) -> list[Text]:
     """Remarks about the queue, the most urgent first."""
     found = []
-    if row.is_unattended:
+    if queue.unattended:
         found.append(Text("jobs are waiting, and no worker is available", "red"))
-    if row.queue is not None and row.queue.consumer.is_paused:
-        found.append(Text(f"paused {_pause(row, output, now)}", "yellow"))
-    found += [Text(difference, "yellow") for difference in row.drift]
+    if queue.quiet_workers and not queue.running_workers:
+        found.append(Text("all of its workers are quiet or stopping", "yellow"))
+    if queue.paused:
+        found.append(Text(f"paused {_pause(queue, output)}", "yellow"))
+    found += [Text(difference, "yellow") for difference in queue.drift]
     return found
 
 
-def _cells(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
-    if row.queue is None:
-        return dict.fromkeys(_COLUMNS, "") | _cells_without_consumer(row, output, now)
-    consumer = row.queue.consumer
-    done = row.stats.per_minute.get("completed", 0.0) if row.stats else None
+def _cells(queue: QueueView, output: Output) -> dict[str, str]:
+    has_waiting = queue.depth is not None or queue.states is not None
     return {
-        "queue": row.name,
-        "waiting": count(consumer.pending),
-        "in progress": count(consumer.ack_pending),
-        "retry": "" if row.retry is None else count(row.retry),
-        "oldest": _age(row.oldest_at, output, now),
-        "free slots": count(consumer.waiting_pulls),
-        "ack wait": format_duration(consumer.ack_wait),
-        "done/min": "" if done is None else rate(done),
-        "delivery limit": str(consumer.delivery_limit or ""),
+        "queue": queue.name,
+        "waiting": count(queue.waiting) if has_waiting else "",
+        "in progress": _count(queue.in_flight),
+        "retry": "" if queue.states is None else count(queue.states.get("retry", 0)),
+        "oldest": _age(queue, output),
+        "free slots": _count(queue.asking),
+        "workers": _workers(queue),
+        "slots": _count(queue.worker_slots),
+        "ack wait": "" if queue.ack_wait_ms is None else _milliseconds(queue.ack_wait_ms),
+        "done/min": _done(queue),
+        "delivery limit": str(queue.delivery_limit or ""),
     }
 
 
-def _cells_without_consumer(row: QueueRow, output: Output, now: datetime) -> dict[str, str]:
-    cells = {"queue": row.name, "oldest": _age(row.oldest_at, output, now)}
-    if row.stats is None:
-        return cells
-    return {**cells, "waiting": count(row.waiting), "retry": count(row.retry or 0)}
+def _count(number: int | None) -> str:
+    return "" if number is None else count(number)
 
 
-def _age(at: datetime | None, output: Output, now: datetime) -> str:
-    if at is None:
+def _workers(queue: QueueView) -> str:
+    """Workers with a record that take jobs, and how many do not."""
+    if queue.running_workers is None:
         return ""
-    return stamp(at) if output.absolute else format_duration(max(now - at, timedelta()))
+    quiet = f" ({count(queue.quiet_workers)} quiet)" if queue.quiet_workers else ""
+    return f"{count(queue.running_workers)}{quiet}"
 
 
-def _pause(row: QueueRow, output: Output, now: datetime) -> str:
-    until, queue = row.paused_until(now), row.queue
-    if until is None:
-        words = "until it is resumed"
-    else:
+def _done(queue: QueueView) -> str:
+    """Empty for a queue that never had a worker."""
+    if queue.per_minute is None or queue.depth is None:
+        return ""
+    return rate(queue.per_minute.get("completed", 0.0))
+
+
+def _age(queue: QueueView, output: Output) -> str:
+    if queue.oldest_at is None or queue.oldest_age_ms is None:
+        return ""
+    return stamp(queue.oldest_at) if output.absolute else _milliseconds(queue.oldest_age_ms)
+
+
+def _milliseconds(number: int) -> str:
+    return format_duration(timedelta(milliseconds=number))
+
+
+def _pause(queue: QueueView, output: Output) -> str:
+    words = "until it is resumed"
+    if queue.paused_until is not None:
+        left = max(queue.paused_until - utc_now(), timedelta())
         words = (
-            f"until {stamp(until)}"
+            f"until {stamp(queue.paused_until)}"
             if output.absolute
-            else f"for another {format_duration(until - now)}"
+            else f"for another {format_duration(left)}"
         )
-    if queue is not None and queue.consumer.paused_because:
-        words += f": {queue.consumer.paused_because}"
-    return (
-        f"{words} ({queue.consumer.paused_by})"
-        if queue is not None and queue.consumer.paused_by
-        else words
-    )
+    if queue.pause_reason:
+        words += f": {queue.pause_reason}"
+    return f"{words} ({queue.paused_by})" if queue.paused_by else words

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
+from jobs_admin.api.inputs import MAX_PAUSE
+from jobs_admin.api.views.queues import ChangedQueue
 from jobs_admin.cli.actor import By, actor_name
-from jobs_admin.cli.connection import ConnectionOptions
-from jobs_admin.cli.durations import duration
-from jobs_admin.cli.queue_contract import known_queue
+from jobs_admin.cli.admin_or_server import ask_admin_or_server
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
 from jobs_admin.cli.render.counts import count
 from jobs_admin.cli.render.output import Output, print_json, print_stderr, print_text
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
-from trellis_jobs.errors import InfrastructureError
+from jobs_admin.cli.time_options import duration
+from jobs_admin.queues.actions import QueueActions
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.setup.features import detect_features
-from trellis_jobs.jetstream.work import queues as server_queues
-from trellis_jobs.jetstream.work.consumer_info import ENDLESS_PAUSE
 from trellis_jobs.model.durations import format_duration
 
 
 def pause(
     queue: QueueArgument,
     output: Output,
-    options: ConnectionOptions,
+    options: AdminConnectionOptions,
     reason: Annotated[
         str, typer.Option(help="Why. Shown by `queues list`, `doctor` and `jobs explain`.")
     ],
@@ -40,41 +41,67 @@ def pause(
 ) -> None:
     """Stop workers from starting jobs of a queue.
 
-    Jobs that are running continue, and new jobs wait.
+    Jobs that are running continue, and new jobs wait. The admin runtime pauses the queue if one
+    answers (Jobs.PauseQueue). Otherwise the command does it itself, which needs the permission to
+    pause consumers.
     """
-    length = ENDLESS_PAUSE if lasting is None else duration("--for", lasting)
-    note = (reason, actor_name(by) or "operator")
-    run(_pause(options, parse_queue(queue), length, note, output))
+    if not reason.strip():
+        raise typer.BadParameter("say why the queue is paused", param_hint="--reason")
+    length = None if lasting is None else _length(lasting)
+    run(_pause(options, parse_queue(queue), length, (reason, actor_name(by)), output))
+
+
+def _length(text: str) -> timedelta:
+    length = duration("--for", text)
+    if length > MAX_PAUSE:
+        raise typer.BadParameter(
+            f"{text!r} is longer than {MAX_PAUSE.days} days: without --for, the queue is paused "
+            "until it is resumed",
+            param_hint="--for",
+        )
+    return length
 
 
 async def _pause(
-    options: ConnectionOptions,
+    options: AdminConnectionOptions,
     name: QueueName,
-    length: timedelta,
-    note: tuple[str, str],
+    length: timedelta | None,
+    note: tuple[str, str | None],
     output: Output,
 ) -> None:
-    until = datetime.now(UTC) + length
+    reason, by = note
     async with options.connection() as connection:
-        features = await detect_features(connection)
-        queue = await known_queue(connection, name)
-        await server_queues.pause(connection, features, queue, until)
-        try:
-            await server_queues.note_pause(connection, queue, *note)
-        except InfrastructureError as error:
-            print_stderr(f"The queue is paused, but the reason could not be recorded: {error}")
-    waiting = queue.consumer.pending
+
+        async def directly(_: JobsError) -> ChangedQueue:
+            actions = QueueActions(connection, await detect_features(connection))
+            return await actions.pause(
+                name.service,
+                name.job_type,
+                reason=reason,
+                by=by or "operator",
+                duration=length,
+            )
+
+        admin = options.admin_client(connection, by)
+        request = admin.pause_queue(name.service, name.job_type, reason=reason, duration=length)
+        changed = await ask_admin_or_server(request, directly, is_change=True)
+    if changed.reason_error is not None:
+        print_stderr(
+            f"The queue is paused, but the reason could not be recorded: {changed.reason_error}"
+        )
     if output.json:
-        body = {"service": name.service, "type": name.job_type, "paused": True, "depth": waiting}
-        print_json(body if length is ENDLESS_PAUSE else {**body, "pausedUntil": stamp(until)})
+        of_queue = {"service": changed.service, "type": changed.type}
+        body = {**of_queue, "paused": True, "depth": changed.depth}
+        until = changed.paused_until
+        print_json(body if until is None else {**body, "pausedUntil": stamp(until)})
         return
     print_text(
-        f"{name} is paused {_ends(length, until, output)}; {count(waiting)} waiting, "
-        f"{count(queue.consumer.ack_pending)} in progress"
+        f"{name} is paused {_ends(length, changed.paused_until, output)}; "
+        f"{count(changed.depth)} waiting, {count(changed.in_flight)} in progress"
     )
 
 
-def _ends(length: timedelta, until: datetime, output: Output) -> str:
-    if length is ENDLESS_PAUSE:
+def _ends(length: timedelta | None, until: datetime | None, output: Output) -> str:
+    if length is None or until is None:
         return "until it is resumed"
     return f"until {stamp(until)}" if output.absolute else f"for {format_duration(length)}"

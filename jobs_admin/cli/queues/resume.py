@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from jobs_admin.cli.connection import ConnectionOptions
-from jobs_admin.cli.queue_contract import known_queue
+from jobs_admin.api.views.queues import ChangedQueue
+from jobs_admin.cli.actor import actor_name
+from jobs_admin.cli.admin_or_server import ask_admin_or_server
+from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
 from jobs_admin.cli.render.counts import count
 from jobs_admin.cli.render.output import JsonOutput, print_json, print_text
 from jobs_admin.cli.run import run
+from jobs_admin.queues.actions import QueueActions
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.setup.features import detect_features
-from trellis_jobs.jetstream.work import queues as server_queues
 
 
-def resume(queue: QueueArgument, output: JsonOutput, options: ConnectionOptions) -> None:
-    """Let workers start jobs of a paused queue again. Does nothing if it is not paused."""
-    run(_resume(options, parse_queue(queue), output))
+def resume(queue: QueueArgument, output: JsonOutput, options: AdminConnectionOptions) -> None:
+    """Let workers start jobs of a paused queue again. Does nothing if it is not paused.
+
+    The admin runtime resumes the queue if one answers (Jobs.ResumeQueue). Otherwise the command
+    does it itself, which needs the permission to pause consumers.
+    """
+    run(_resume(options, parse_queue(queue), actor_name(None), output))
 
 
-async def _resume(options: ConnectionOptions, name: QueueName, output: JsonOutput) -> None:
+async def _resume(
+    options: AdminConnectionOptions, name: QueueName, by: str | None, output: JsonOutput
+) -> None:
     async with options.connection() as connection:
-        features = await detect_features(connection)
-        queue = await known_queue(connection, name)
-        await server_queues.resume(connection, features, queue)
+
+        async def directly(_: JobsError) -> ChangedQueue:
+            actions = QueueActions(connection, await detect_features(connection))
+            return await actions.resume(name.service, name.job_type)
+
+        admin = options.admin_client(connection, by)
+        request = admin.resume_queue(name.service, name.job_type)
+        changed = await ask_admin_or_server(request, directly, is_change=True)
     if output.json:
-        print_json({"service": name.service, "type": name.job_type, "paused": False})
-    elif queue.consumer.is_paused:
-        print_text(f"{name} is resumed; {count(queue.consumer.pending)} waiting")
+        print_json({"service": changed.service, "type": changed.type, "paused": False})
+    elif changed.was_paused:
+        print_text(f"{name} is resumed; {count(changed.depth)} waiting")
     else:
         print_text(f"{name} was not paused")

@@ -1,66 +1,56 @@
-"""Read the state of all queues from the server, and from the admin runtime if one answers."""
+"""The state of all queues, from the admin runtime if one answers, otherwise from the server."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from dataclasses import dataclass, replace
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.api.views.services import ServiceView
-from jobs_admin.cli.queues.rows import AdminStats, QueueRow, queue_rows
+from jobs_admin.api.views.queues import QueueView
+from jobs_admin.api.worker_filter import WorkerFilter
+from jobs_admin.cli.admin_or_server import ask_admin_or_server
+from jobs_admin.queues.read import read_queues
+from jobs_admin.queues.state import compare_with_code, queue_views, with_workers, without_ended
+from jobs_admin.workers.directives import open_directives
 from trellis_jobs.contract.declaration import ServiceContract
-from trellis_jobs.errors import JobsError
+from trellis_jobs.errors import InfrastructureError, JobsError, NotConfirmed
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.work.queues import ServerQueue, list_queues, oldest_pending
-
-# The client repeats a request once before it gives up.
-ADMIN_TIMEOUT: Final = 0.5
-_MAX_SERVICES: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """`admin_error` says why `admin` is None."""
+    """`admin_error` says why the facts of the admin runtime are missing."""
 
-    rows: list[QueueRow]
-    admin: AdminStats | None
-    admin_error: str | None
+    queues: list[QueueView]
+    admin_error: str | None = None
 
 
 async def take_queue_snapshot(
-    connection: Connection, declared: ServiceContract | None = None
+    connection: Connection,
+    admin: AdminClient,
+    declared: ServiceContract | None = None,
+    *,
+    with_ended: bool = False,
 ) -> QueueSnapshot:
-    (admin, error), queues = await asyncio.gather(admin_stats(connection), list_queues(connection))
-    ages = await asyncio.gather(*(_oldest(connection, queue) for queue in queues))
-    oldest = {queue.name: age for queue, age in zip(queues, ages, strict=True)}
-    return QueueSnapshot(queue_rows(queues, oldest, admin, declared), admin, error)
+    """A comparison with `declared` reads the consumers from the server in any case."""
+
+    async def from_admin() -> QueueSnapshot:
+        return QueueSnapshot([queue async for queue in admin.queues(with_ended=True)])
+
+    async def from_server(error: JobsError) -> QueueSnapshot:
+        queues = queue_views(await read_queues(connection), None)
+        return QueueSnapshot(await _with_records(connection, queues), str(error))
+
+    found = await ask_admin_or_server(from_admin(), from_server)
+    queues = found.queues
+    if declared is not None:
+        queues = compare_with_code(queues, await read_queues(connection), declared)
+    return replace(found, queues=queues if with_ended else without_ended(queues))
 
 
-async def admin_stats(connection: Connection) -> tuple[AdminStats | None, str | None]:
-    """The statistics of the admin runtime, or the reason why there are none."""
-    admin = AdminClient(connection, timeout=ADMIN_TIMEOUT)
+async def _with_records(connection: Connection, queues: list[QueueView]) -> list[QueueView]:
+    """Without permission to read the records of workers, their numbers are not known."""
     try:
-        stats, services = await asyncio.gather(
-            admin.stats(), admin.list_services(limit=_MAX_SERVICES)
-        )
-    except JobsError as error:
-        return None, str(error)
-    return AdminStats(stats, _workers(services.entries)), None
-
-
-def _workers(services: tuple[ServiceView, ...]) -> dict[str, int]:
-    return {
-        f"{service.name}/{each.type}": each.live_workers
-        for service in services
-        for each in service.types
-    }
-
-
-async def _oldest(connection: Connection, queue: ServerQueue) -> datetime | None:
-    """Returns None without permission to read messages: listing queues does not need it."""
-    try:
-        return await oldest_pending(connection, queue)
-    except JobsError:
-        return None
+        directives = await open_directives(connection)
+        return with_workers(queues, await directives.list_workers(WorkerFilter()))
+    except (InfrastructureError, NotConfirmed):
+        return queues

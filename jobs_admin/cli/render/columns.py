@@ -37,14 +37,14 @@ class Columns:
     min_flexible: int = 12
 
 
-def fit_table(columns: Columns, rows: Sequence[Row], room: int) -> Table:
+def fit_table(columns: Columns, rows: Sequence[Row], width: int) -> Table:
     widths = {name: _width(name, rows) for name in columns.names}
     if columns.flexible is not None:
         widths[columns.flexible] = min(widths[columns.flexible], columns.min_flexible)
-    if _total(columns.names, widths, columns.gap) > room:
+    if _total(columns.names, widths, columns.gap) > width:
         widths |= {name: min(widths[name], limit) for name, limit in columns.max_widths.items()}
-    shown = columns_that_fit(columns, widths, room)
-    excess = _total(shown, widths, columns.gap) - room
+    shown = columns_that_fit(columns, widths, width)
+    excess = _total(shown, widths, columns.gap) - width
     if excess > 0 and columns.truncated is not None:
         widths[columns.truncated] = max(_MIN_TRUNCATED, widths[columns.truncated] - excess)
     table = Table(box=None, header_style="bold", padding=(0, columns.gap, 0, 0), pad_edge=False)
@@ -64,11 +64,11 @@ def fit_table(columns: Columns, rows: Sequence[Row], room: int) -> Table:
     return table
 
 
-def columns_that_fit(columns: Columns, widths: Mapping[str, int], room: int) -> list[str]:
+def columns_that_fit(columns: Columns, widths: Mapping[str, int], width: int) -> list[str]:
     """The columns that fit into the width."""
     shown = list(columns.names)
     for name in columns.dropped_first:
-        if _total(shown, widths, columns.gap) <= room:
+        if _total(shown, widths, columns.gap) <= width:
             break
         shown.remove(name)
     return shown

@@ -140,6 +140,11 @@ def print_json_line(body: Jsonable) -> None:
     print_text(_encoded(body))
 
 
+def present_fields(view: BaseModel) -> dict[str, Any]:
+    """A view without the fields that are None, as the admin runtime sends it."""
+    return view.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
 def json_document(body: Jsonable) -> str:
     return _encoded(body, orjson.OPT_INDENT_2)
 

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from jobs_admin.cli.render.text import Text
-from trellis_jobs.model.states import JobState
+from trellis_jobs.model.states import OVER, JobState
 
-STYLES: Final[Mapping[JobState, str]] = {
+# Jobs that were ended before their handler had a result are magenta, unless listed here.
+STYLES: Final[Mapping[JobState, str]] = dict.fromkeys(OVER, "magenta") | {
     JobState.PENDING: "white",
     JobState.ACTIVE: "cyan",
     JobState.RETRY: "yellow",
     JobState.COMPLETED: "green",
     JobState.FAILED: "red",
     JobState.DEAD: "bold red",
-    JobState.CANCELLED: "magenta",
-    JobState.EXPIRED: "magenta",
-    JobState.STALE: "magenta",
     JobState.SKIPPED: "dim",
     JobState.DISMISSED: "dim",
 }

@@ -21,7 +21,7 @@ from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.render.output import JsonOutput, console, print_json
 from jobs_admin.cli.run import run
 from jobs_admin.cli.top.frame import frame
-from jobs_admin.cli.top.snapshot import TopSnapshot, take_snapshot
+from jobs_admin.cli.top.snapshot import REFRESH_TIMEOUT, TopSnapshot, take_snapshot
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
 from trellis_jobs.worker.signals import handle_signals
@@ -78,7 +78,7 @@ async def _refresh(connection: Connection, last: TopSnapshot) -> TopSnapshot:
     """Keep the last snapshot while the server does not answer."""
     try:
         async with asyncio.timeout(_TIMEOUT):
-            return await take_snapshot(connection)
+            return await take_snapshot(connection, admin_timeout=REFRESH_TIMEOUT)
     except (JobsError, ConnectionLost, TimeoutError) as error:
         return replace(last, health=None, trouble=f"no answer from the server {error}".strip())
 

@@ -10,11 +10,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from jobs_admin.api.views.health import HealthStatus, HealthView
+from jobs_admin.api.views.queues import QueueView
 from jobs_admin.cli.render.columns import Columns, fit_table
 from jobs_admin.cli.render.counts import count, rate
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
-from jobs_admin.cli.top.snapshot import FAILURES, TopSnapshot, TypeSnapshot
+from jobs_admin.cli.top.snapshot import FAILURES, TopSnapshot, jobs_in, per_minute, rank
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import JobState
 
@@ -40,17 +41,17 @@ _FRAME_LINES: Final = 6
 
 def frame(snapshot: TopSnapshot, heading: str, screen: Console) -> RenderableType:
     """Cut to the height of a terminal; complete in a pipe."""
-    total = len(snapshot.types)
-    room = max(1, screen.size.height - _FRAME_LINES) if screen.is_terminal else total
-    by_rank = sorted(snapshot.types, key=lambda each: (each.rank, each.name))
-    types = sorted(by_rank[:room], key=lambda each: each.name)
-    hidden = total - len(types)
+    total = len(snapshot.queues)
+    max_rows = max(1, screen.size.height - _FRAME_LINES) if screen.is_terminal else total
+    by_rank = sorted(snapshot.queues, key=lambda each: (rank(each), each.name))
+    shown = sorted(by_rank[:max_rows], key=lambda each: each.name)
+    hidden = total - len(shown)
     return Group(
         _line(f"{heading}   {snapshot.at.astimezone():%H:%M:%S}", "bold"),
         health_line(snapshot),
         _totals(snapshot),
         Text(),
-        _table(types, snapshot, screen.width),
+        _table(shown, screen.width),
         Text(f"… and {count(hidden)} less urgent job types" if hidden else "", "dim"),
     )
 
@@ -76,63 +77,58 @@ def _lag(health: HealthView) -> str:
 def _totals(snapshot: TopSnapshot) -> Text:
     counted = Text(no_wrap=True, overflow="ellipsis")
     for state in JobState:
-        total = sum(each.state(state.value) or 0 for each in snapshot.types)
+        total = sum(jobs_in(each, state.value) or 0 for each in snapshot.queues)
         if total:
             counted.append(f"{count(total)} {state.value}  ", STYLES[state])
     return counted
 
 
-def _table(types: list[TypeSnapshot], snapshot: TopSnapshot, room: int) -> Table:
+def _table(queues: list[QueueView], width: int) -> Table:
     numbers = [*_STATES, *_COLUMNS]
     rows = [
         {"type": Text(each.name, _name_style(each))}
-        | {column: _cell(column, each, snapshot) for column in numbers}
-        for each in types
+        | {column: _cell(column, each) for column in numbers}
+        for each in queues
     ]
     columns = Columns(names=["type", *numbers], dropped_first=_DROPPED_FIRST, right=numbers, gap=1)
-    return fit_table(columns, rows, room)
+    return fit_table(columns, rows, width)
 
 
-def _cell(column: str, each: TypeSnapshot, snapshot: TopSnapshot) -> Text:
+def _cell(column: str, queue: QueueView) -> Text:
     state = _STATES.get(column)
     if state is None:
-        return _COLUMNS[column](each, snapshot)
-    return _count(each.state(state.value), STYLES[state])
+        return _COLUMNS[column](queue)
+    return _count(jobs_in(queue, state.value), STYLES[state])
 
 
-def _oldest(each: TypeSnapshot, snapshot: TopSnapshot) -> Text:
+def _oldest(queue: QueueView) -> Text:
     """The age of the oldest waiting job, from the server, or else from the projection."""
-    at = each.row.oldest_at if each.row else None
-    if at is None and each.stats is not None and each.row is None:
-        at = each.stats.oldest_pending_at
-    return Text("" if at is None else format_duration(max(snapshot.at - at, timedelta())))
+    age = queue.oldest_age_ms
+    return Text("" if age is None else format_duration(timedelta(milliseconds=age)))
 
 
-def _waiting(each: TypeSnapshot, snapshot: TopSnapshot) -> Text:
-    queue = each.row.queue if each.row else None
-    return _count(None if queue is None else queue.consumer.pending, "")
+def _waiting(queue: QueueView) -> Text:
+    return _count(queue.depth, "")
 
 
-def _errors(each: TypeSnapshot, snapshot: TopSnapshot) -> Text:
-    return _rate(each.per_minute(*FAILURES), "red")
+def _errors(queue: QueueView) -> Text:
+    return _rate(per_minute(queue, *FAILURES), "red")
 
 
-def _done(each: TypeSnapshot, snapshot: TopSnapshot) -> Text:
-    return _rate(each.per_minute("completed"), "green")
+def _done(queue: QueueView) -> Text:
+    return _rate(per_minute(queue, "completed"), "green")
 
 
-def _new(each: TypeSnapshot, snapshot: TopSnapshot) -> Text:
-    return _rate(each.per_minute("created", "retried"), "")
+def _new(queue: QueueView) -> Text:
+    return _rate(per_minute(queue, "created", "retried"), "")
 
 
-def _workers(each: TypeSnapshot, snapshot: TopSnapshot) -> Text:
-    unattended = each.row is not None and each.row.is_unattended
-    return _count(
-        each.workers, "bold red" if unattended else "", zero="bold red" if unattended else "dim"
-    )
+def _workers(queue: QueueView) -> Text:
+    style, zero = ("bold red", "bold red") if queue.unattended else ("", "dim")
+    return _count(queue.workers, style, zero)
 
 
-_COLUMNS: Final[dict[str, Callable[[TypeSnapshot, TopSnapshot], Text]]] = {
+_COLUMNS: Final[dict[str, Callable[[QueueView], Text]]] = {
     "waiting": _waiting,
     "oldest": _oldest,
     "new/min": _new,
@@ -142,13 +138,11 @@ _COLUMNS: Final[dict[str, Callable[[TypeSnapshot, TopSnapshot], Text]]] = {
 }
 
 
-def _name_style(each: TypeSnapshot) -> str:
+def _name_style(queue: QueueView) -> str:
     """Yellow if paused, red if jobs wait and no worker is available."""
-    if each.row is None:
-        return ""
-    if each.row.queue is not None and each.row.queue.consumer.is_paused:
+    if queue.paused:
         return "yellow"
-    return "red" if each.row.is_unattended else ""
+    return "red" if queue.unattended else ""
 
 
 def _count(number: int | None, style: str, zero: str = "dim") -> Text:

@@ -9,52 +9,18 @@ from typing import Any, Final
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.health import HealthView
-from jobs_admin.api.views.services import TypeStats
-from jobs_admin.cli.queues.rows import QueueRow
-from jobs_admin.cli.queues.snapshot import (
-    ADMIN_TIMEOUT,
-    QueueSnapshot,
-    admin_stats,
-    take_queue_snapshot,
-)
-from trellis_jobs.errors import JobsError, NotPermitted
+from jobs_admin.api.views.queues import QueueView
+from jobs_admin.cli.queues.snapshot import take_queue_snapshot
+from jobs_admin.cli.render.output import present_fields
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection
 
 FAILURES: Final = ("retry", "failed", "dead", "stale")
-
-
-@dataclass(frozen=True, slots=True)
-class TypeSnapshot:
-    """One job type: the state of its queue, and the statistics of the admin runtime."""
-
-    name: str
-    row: QueueRow | None
-    stats: TypeStats | None
-    workers: int | None
-
-    @property
-    def rank(self) -> tuple[float, ...]:
-        """Most urgent first: no worker available, then failures, dead jobs, and backlog."""
-        is_unattended = self.row is not None and self.row.is_unattended
-        live = sum(self.state(state) or 0 for state in ("pending", "active", "retry"))
-        waiting = self.row.waiting if self.row else 0
-        failing = self.per_minute(*FAILURES) or 0.0
-        return -is_unattended, -failing, -(self.state("dead") or 0), -max(live, waiting)
-
-    def state(self, state: str) -> int | None:
-        return None if self.stats is None else self.stats.states.get(state, 0)
-
-    def per_minute(self, *kinds: str) -> float | None:
-        if self.stats is None:
-            return None
-        return round(sum(self.stats.per_minute.get(kind, 0.0) for kind in kinds), 2)
-
-    def to_json(self, now: datetime) -> dict[str, Any]:
-        service, _, job_type = self.name.partition("/")
-        body = self.row.to_json(now) if self.row else {"service": service, "type": job_type}
-        if self.stats is not None:
-            body |= {"states": self.stats.states, "perMinute": self.stats.per_minute}
-        return body if self.workers is None else {**body, "workers": self.workers}
+# For each of two attempts.
+# Seconds for a reply of the admin runtime: of one snapshot, and of one that is refreshed.
+ONE_LOOK_TIMEOUT: Final = 5.0
+REFRESH_TIMEOUT: Final = 1.0
+_LIVE: Final = ("pending", "active", "retry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,43 +28,42 @@ class TopSnapshot:
     """`trouble` says why the admin runtime or the server does not answer."""
 
     at: datetime
-    types: tuple[TypeSnapshot, ...]
+    queues: tuple[QueueView, ...]
     health: HealthView | None
     trouble: str | None
 
     def to_json(self) -> dict[str, Any]:
-        body: dict[str, Any] = {"types": [each.to_json(self.at) for each in self.types]}
+        body: dict[str, Any] = {"types": [present_fields(queue) for queue in self.queues]}
         optional = {"health": self.health, "trouble": self.trouble}
         return body | {name: value for name, value in optional.items() if value is not None}
 
 
-async def take_snapshot(connection: Connection) -> TopSnapshot:
-    admin = AdminClient(connection, timeout=ADMIN_TIMEOUT)
-    queues, health = await asyncio.gather(_queues(connection), _health(admin))
-    rows = {row.name: row for row in queues.rows}
-    types = queues.admin.stats.types if queues.admin else ()
-    stats = {f"{each.service}/{each.type}": each for each in types}
-    found = tuple(
-        TypeSnapshot(
-            name,
-            rows.get(name),
-            rows[name].stats if name in rows else stats[name],
-            None if queues.admin is None else queues.admin.workers.get(name, 0),
-        )
-        for name in sorted(rows.keys() | stats.keys())
+def rank(queue: QueueView) -> tuple[float, ...]:
+    """Most urgent first: no worker available, then failures, dead jobs, and backlog."""
+    live = sum(jobs_in(queue, state) or 0 for state in _LIVE)
+    failing = per_minute(queue, *FAILURES) or 0.0
+    dead = jobs_in(queue, "dead") or 0
+    return -bool(queue.unattended), -failing, -dead, -max(live, queue.waiting)
+
+
+def jobs_in(queue: QueueView, state: str) -> int | None:
+    return None if queue.states is None else queue.states.get(state, 0)
+
+
+def per_minute(queue: QueueView, *kinds: str) -> float | None:
+    if queue.per_minute is None:
+        return None
+    return round(sum(queue.per_minute.get(kind, 0.0) for kind in kinds), 2)
+
+
+async def take_snapshot(
+    connection: Connection, *, admin_timeout: float = ONE_LOOK_TIMEOUT
+) -> TopSnapshot:
+    admin = AdminClient(connection, timeout=admin_timeout)
+    found, health = await asyncio.gather(
+        take_queue_snapshot(connection, admin, with_ended=True), _health(admin)
     )
-    return TopSnapshot(datetime.now(UTC), found, health, queues.admin_error)
-
-
-async def _queues(connection: Connection) -> QueueSnapshot:
-    """Without permission to read consumers, show what the admin runtime knows."""
-    try:
-        return await take_queue_snapshot(connection)
-    except NotPermitted:
-        stats, error = await admin_stats(connection)
-        if stats is None:
-            raise
-        return QueueSnapshot([], stats, error)
+    return TopSnapshot(datetime.now(UTC), tuple(found.queues), health, found.admin_error)
 
 
 async def _health(admin: AdminClient) -> HealthView | None:

@@ -20,10 +20,13 @@ from jobs_admin.cli.options import ConnectTimeout, Format, HealthHost, HealthPor
 from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import load_service
 from jobs_admin.cli.telemetry import set_up_telemetry
+from jobs_admin.cli.worker.queue_list import parse_queues
 from jobs_admin.cli.worker.reload import FLAG, keep_restarting
 from jobs_admin.http.probes import LOOPBACK, Probes
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions
-from trellis_jobs.service.service import GRACE, Service, Workers
+from trellis_jobs.service.service import GRACE, Service
+from trellis_jobs.service.worker_selection import Workers
+from trellis_jobs.wire.fields import dumps
 from trellis_jobs.worker.signals import handle_signals
 
 log = logging.getLogger(__name__)
@@ -49,9 +52,9 @@ class _WorkerHealth:
     service: str
     is_ready: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def encode(self) -> bytes:
         server = "connected" if self.is_ready else "away"
-        return {"service": self.service, "status": server}
+        return dumps({"service": self.service, "status": server})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,8 @@ class WorkerOptions:
         str | None,
         typer.Option(
             envvar="TRELLIS_JOBS_QUEUES",
-            help="Run jobs of these queues only, separated by commas.",
+            help="Run jobs of these queues only, separated by commas. With --total-concurrency "
+            "they are in strict order of importance, or have weights: A=6,B=3.",
             metavar="A,B",
         ),
     ] = None
@@ -71,6 +75,14 @@ class WorkerOptions:
         typer.Option(
             envvar="TRELLIS_JOBS_CONCURRENCY",
             help="Number of jobs to run at once in each queue, instead of the declared number.",
+            min=1,
+        ),
+    ] = None
+    total_concurrency: Annotated[
+        int | None,
+        typer.Option(
+            envvar="TRELLIS_JOBS_TOTAL_CONCURRENCY",
+            help="Number of jobs to run at once in all queues together. No limit by default.",
             min=1,
         ),
     ] = None
@@ -100,7 +112,8 @@ class WorkerOptions:
     ] = False
 
     def workers(self) -> Workers:
-        return Workers(_names(self.queues), self.concurrency)
+        queues = None if self.queues is None else parse_queues(self.queues)
+        return Workers(queues, self.concurrency, self.total_concurrency)
 
 
 def worker(
@@ -185,7 +198,3 @@ async def _probes(setup: _WorkerSetup) -> AsyncIterator[None]:
     async with Probes(report).open(setup.health_port, setup.health_host) as port:
         log.info("serving health probes on port %s", port, extra={"port": port})
         yield
-
-
-def _names(queues: str | None) -> list[str] | None:
-    return None if queues is None else [name.strip() for name in queues.split(",") if name.strip()]

@@ -2,64 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
-from itertools import groupby
-from typing import Final
-
-from rich.table import Table
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.services import WorkerView
+from jobs_admin.api.views.workers import WorkerProcessView
+from jobs_admin.api.worker_filter import WorkerFilter
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import as_sentence
-from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.counts import count
-from jobs_admin.cli.render.output import Output, console, one_line, print_json, print_stderr
+from jobs_admin.cli.render.output import Output, console, present_fields, print_json, print_stderr
 from jobs_admin.cli.run import run
+from jobs_admin.cli.workers.control import WorkerControl
+from jobs_admin.cli.workers.selection import WorkerFilterOptions
+from jobs_admin.cli.workers.table import remarks, worker_table
 from jobs_admin.reads.services import FRESH
 from trellis_jobs.environment import utc_now
-from trellis_jobs.errors import NoAnswer, ServiceMissing
+from trellis_jobs.errors import (
+    InfrastructureMissing,
+    JobsError,
+    NoAnswer,
+    NotPermitted,
+    ServiceMissing,
+)
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.heartbeats import newest_heartbeats
-from trellis_jobs.model.clock_offset import MIN_OFFSET
-from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.presence import in_milliseconds
 
-_COLUMNS: Final = Columns(
-    names=("worker", "service", "heartbeat", "version", "clock", "types"),
-    flexible="types",
-    truncated="service",
-    dropped_first=("version", "clock", "heartbeat"),
-    max_widths={"version": 12},
-)
+
+def list_workers(
+    selection: WorkerFilterOptions, output: Output, options: AdminConnectionOptions
+) -> None:
+    """List the worker processes: where they run, their state, queues and jobs.
+
+    Workers of other runtimes, which only send heartbeats, are listed if they sent one in the last
+    90 seconds. Below the table, the command lists silent and dead workers and directives.
+    """
+    run(_list(options, selection.query, output))
 
 
-def list_workers(output: Output, options: AdminConnectionOptions) -> None:
-    """List the workers that sent a heartbeat in the last 90 seconds."""
-    run(_list(options, output))
-
-
-async def _list(options: AdminConnectionOptions, output: Output) -> None:
+async def _list(options: AdminConnectionOptions, query: WorkerFilter, output: Output) -> None:
     async with options.connection() as connection:
-        try:
-            found, omitted = await _workers_from_admin(options.admin_client(connection))
-        except (ServiceMissing, NoAnswer) as error:
-            found, omitted = await workers_in_log(connection, utc_now()), 0
-            print_stderr(f"{as_sentence(error)} Reading the heartbeats in the log instead.")
+        admin = options.admin_client(connection)
+        beats, omitted = await _heartbeats(connection, admin)
+        processes = await _processes(WorkerControl(connection, admin), query)
+    if beats is None and isinstance(processes, JobsError):
+        raise processes
+    if isinstance(processes, JobsError):
+        print_stderr(f"{as_sentence(processes)} Showing heartbeats only, without records.")
+        processes = []
+    if beats is None:
+        print_stderr(
+            "These credentials may not read heartbeats: only workers with a record follow."
+        )
+        beats = []
     if omitted:
         print_stderr(
             f"{count(omitted)} heartbeats are omitted: too many for a reply of the admin runtime"
         )
+    shown = _matching(beats, processes, query)
     if output.json:
-        print_json({"workers": found})
+        print_json({"workers": shown, "processes": [present_fields(each) for each in processes]})
         return
-    rows = worker_table(found, output, utc_now())
-    if found:
+    now = utc_now()
+    rows = worker_table(processes, shown, output, now)
+    if rows.row_count:
         console().print(rows)
+    for remark in remarks(processes, output, now):
+        console().print(remark)
     workers = "1 worker" if rows.row_count == 1 else f"{count(rows.row_count)} workers"
     seconds = FRESH // timedelta(seconds=1)
-    console().print(f"{workers} seen in the last {seconds} s", style="dim")
+    console().print(f"{workers} registered, or seen in the last {seconds} s", style="dim")
+
+
+def _matching(
+    beats: list[WorkerView], processes: list[WorkerProcessView], query: WorkerFilter
+) -> list[WorkerView]:
+    """Of a worker without a record, only the service is known."""
+    chosen = {(each.service, each.instance_id) for each in processes}
+    by_service = query == WorkerFilter(service=query.service)
+    return [
+        beat
+        for beat in beats
+        if (beat.service, beat.instance_id) in chosen
+        or (by_service and query.service in (None, beat.service))
+    ]
+
+
+async def _heartbeats(
+    connection: Connection, admin: AdminClient
+) -> tuple[list[WorkerView] | None, int]:
+    """The heartbeats, and how many more were omitted. None if these credentials may not read."""
+    try:
+        try:
+            return await _workers_from_admin(admin)
+        except (ServiceMissing, NoAnswer) as error:
+            found = await workers_in_log(connection, utc_now())
+            print_stderr(f"{as_sentence(error)} Reading the heartbeats in the log instead.")
+            return found, 0
+    except NotPermitted:
+        return None, 0
+
+
+async def _processes(
+    control: WorkerControl, query: WorkerFilter
+) -> list[WorkerProcessView] | JobsError:
+    try:
+        return await control.list_workers(query)
+    except (InfrastructureMissing, NotPermitted, ServiceMissing, NoAnswer) as error:
+        return error
 
 
 async def _workers_from_admin(admin: AdminClient) -> tuple[list[WorkerView], int]:
@@ -85,40 +136,3 @@ async def workers_in_log(connection: Connection, now: datetime) -> list[WorkerVi
         for heard in await newest_heartbeats(connection)
         if heard.at >= now - FRESH
     ]
-
-
-def worker_table(found: Iterable[WorkerView], output: Output, now: datetime) -> Table:
-    """One row per worker, which sends a heartbeat for each of its job types."""
-    by_worker = groupby(sorted(found, key=_identity), key=_identity)
-    rows = [_row(list(beats), output, now) for _, beats in by_worker]
-    return fit_table(_COLUMNS, rows, console().width)
-
-
-def _row(beats: list[WorkerView], output: Output, now: datetime) -> Row:
-    return {
-        "worker": beats[0].instance_id,
-        "service": beats[0].service,
-        "heartbeat": output.time(max(beat.timestamp for beat in beats), now),
-        "version": beats[0].version or "",
-        "clock": _clock(beats),
-        "types": one_line(", ".join(map(_type, beats))),
-    }
-
-
-def _identity(worker: WorkerView) -> tuple[str, str]:
-    return worker.service, worker.instance_id
-
-
-def _type(worker: WorkerView) -> str:
-    """The job type with its concurrency."""
-    concurrency = "" if worker.concurrency is None else f" ×{worker.concurrency}"
-    return f"{worker.job_type}{concurrency}"
-
-
-def _clock(beats: list[WorkerView]) -> str:
-    """How far the clock is ahead of (+) or behind (-) the server's; empty if it is close."""
-    offsets = [beat.clock_offset_ms for beat in beats if beat.clock_offset_ms is not None]
-    offset = timedelta(milliseconds=offsets[-1] if offsets else 0)
-    if abs(offset) <= MIN_OFFSET:
-        return ""
-    return f"{'+' if offset > timedelta() else '-'}{format_duration(abs(offset))}"

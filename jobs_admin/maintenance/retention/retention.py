@@ -99,10 +99,10 @@ class Retention:
         """Remove everything that is due now, in small batches."""
         swept, now = Swept(), await self._now()
         for state, before in self._policy.limits(now):
-            place = PageEnd()
+            page_end = PageEnd()
             while True:
-                some, place = await due(
-                    self._dependencies.readers, state, before, after=place, limit=_BATCH_SIZE
+                some, page_end = await due(
+                    self._dependencies.readers, state, before, after=page_end, limit=_BATCH_SIZE
                 )
                 if not some:
                     break

@@ -83,7 +83,7 @@ def inbox_prefix(name: str) -> str:
 def of_service(contract: ServiceContract) -> Permissions:
     """A service: create, run, read and cancel its own jobs, and manage its consumers."""
     name = contract.service
-    grants = [_inbox(name), *_own_jobs(name), _presence(name)]
+    grants = [_inbox(name), *_own_jobs(name), _presence(name), _worker_records(name)]
     grants += [_working(name, queue) for _, queue in sorted(contract.queues.items())]
     buckets = {queue.key_policy.bucket for queue in contract.queues.values() if queue.key_policy}
     grants += [_keys(name, bucket) for bucket in sorted(buckets)]
@@ -160,6 +160,7 @@ def of_log_reader(name: str) -> Permissions:
         (
             _inbox(name),
             Grant("to read every job's events", _api(calls)),
+            _reading_workers(),
             # Local, because servers do not forward messages between two importing accounts.
             Grant("to receive new events at once", subscribe=(subjects.ALL_EVENTS,), is_local=True),
         ),
@@ -179,9 +180,27 @@ def of_queue_operator(name: str, contracts: Iterable[ServiceContract] = ()) -> P
         (
             _inbox(name),
             Grant("to list, pause and resume queues", _api(calls)),
+            _reading_workers(),
             *([Grant("to store the reason of a pause", _api(reasons))] if reasons else []),
         )
     )
+
+
+def of_worker_operator(name: str) -> Permissions:
+    """List all workers and direct them, without an admin runtime."""
+    return Permissions(
+        (
+            _inbox(name),
+            Grant("to detect the features of the server", _api(["INFO"])),
+            _reading_workers(),
+            Grant("to direct workers", (subjects.ALL_WORKERS,)),
+        )
+    )
+
+
+def _reading_workers() -> Grant:
+    calls = [f"STREAM.INFO.{CONTROL}", f"DIRECT.GET.{CONTROL}.{subjects.ALL_WORKERS}"]
+    return Grant("to read the records of workers", _api(calls))
 
 
 def of_backup(name: str) -> Permissions:
@@ -228,6 +247,12 @@ def _presence(service: str) -> Grant:
     return Grant("to send the heartbeats of its workers", (own, *_api([f"DIRECT.GET.{LOG}.{own}"])))
 
 
+def _worker_records(service: str) -> Grant:
+    own = subjects.workers_of_service(service)
+    read = _api([f"DIRECT.GET.{CONTROL}.{own}"])
+    return Grant("to register its workers, and to receive directives", (own, *read), (own,))
+
+
 def _working(service: str, queue: JobType[Any, Any]) -> Grant:
     name = consumer_of(service, queue)
     calls = [*_consumer_calls(service, queue), f"CONSUMER.MSG.NEXT.{WORK}.{name}"]
@@ -245,8 +270,8 @@ def _consumers(contracts: Iterable[ServiceContract]) -> Iterator[Grant]:
         yield Grant(
             "to compare the queues with their stored contracts", _api([f"CONSUMER.LIST.{WORK}"])
         )
-        counted = tuple(map(subjects.rpc, ("Jobs.Stats", "Jobs.ListServices")))
-        yield Grant("to count the jobs that a migration would affect", counted)
+        counted = subjects.rpc("Jobs.ListQueues")
+        yield Grant("to count the jobs that a migration would affect", (counted,))
 
 
 def _consumer_calls(service: str, queue: JobType[Any, Any]) -> tuple[str, ...]:
@@ -289,8 +314,19 @@ def _serving() -> tuple[Grant, ...]:
             (f"$KV.{KEYS_BUCKET}.>", *_api([f"DIRECT.GET.{KEYS}.>", *_reader_calls(KEYS)])),
         ),
         Grant(
-            "to record bulk operations",
-            (subjects.ALL_OPERATIONS, *_api([f"STREAM.MSG.GET.{CONTROL}"])),
+            "to record bulk operations, and to direct workers",
+            (
+                subjects.ALL_OPERATIONS,
+                subjects.ALL_WORKERS,
+                *_api(
+                    [
+                        f"DIRECT.GET.{CONTROL}.>",
+                        f"STREAM.MSG.GET.{CONTROL}",
+                        f"CONSUMER.CREATE.{CONTROL}.*.{subjects.ALL_WORKERS}",
+                        *_reader_calls(CONTROL),
+                    ]
+                ),
+            ),
         ),
     )
 
@@ -304,6 +340,8 @@ def _repairing(bucket: str) -> Grant:
 def _maintenance() -> tuple[Grant, ...]:
     work = [f"STREAM.MSG.GET.{WORK}", f"STREAM.MSG.DELETE.{WORK}"]
     queues = [f"CONSUMER.INFO.{WORK}.*", f"CONSUMER.LIST.{WORK}"]
+    # A pause changes the consumer, and its reason is stored in the consumer's metadata.
+    pauses = [f"CONSUMER.PAUSE.{WORK}.*", f"CONSUMER.CREATE.{WORK}.*.{subjects.ALL_WORK}"]
     readers = [f"CONSUMER.LIST.{LOG}"]
     mine = f"{ADVISORIES}.{ADVISORY_CONSUMER}"
     calls = [f"CONSUMER.CREATE.{mine}.>", f"CONSUMER.INFO.{mine}", f"CONSUMER.MSG.NEXT.{mine}"]
@@ -311,6 +349,7 @@ def _maintenance() -> tuple[Grant, ...]:
         Grant("to purge jobs after their retention time", _api([f"STREAM.PURGE.{LOG}"])),
         Grant("to look up work messages, and delete exhausted ones", _api(work)),
         Grant("to list all queues", _api(queues)),
+        Grant("to pause and resume queues, and to store the reason", _api(pauses)),
         Grant("to find consumers that services did not delete", _api(readers)),
         Grant(
             "to receive advisories about exhausted deliveries",

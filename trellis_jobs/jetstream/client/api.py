@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
-from trellis_jobs.infrastructure_errors import JetStreamNotReady
+from trellis_jobs.errors import (
+    InfrastructureError,
+    InfrastructureMissing,
+    JetStreamNotReady,
+    NotConfirmed,
+    RequestRefused,
+    StreamMissing,
+)
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
 
 if TYPE_CHECKING:
@@ -23,7 +30,6 @@ _LIMITED_REQUEST_ATTEMPTS: Final = 2
 
 WRONG_LAST_SEQUENCE: Final = 10071
 WRITE_IN_FLIGHT: Final = 10164
-STREAM_NOT_FOUND: Final = 10059
 MESSAGE_NOT_FOUND: Final = 10037
 MESSAGE_NOT_DELETED: Final = 10057
 STREAM_NAME_IN_USE: Final = 10058
@@ -34,13 +40,15 @@ CONSUMER_NAME_IN_USE: Final = 10013
 OVERLAPPING_CONSUMER: Final = frozenset({10099, 10100})
 _NOT_ENABLED: Final = frozenset({10039, 10076})
 _NO_LEADER: Final = 10008
+_STREAM_NOT_FOUND: Final = 10059
 _REMEDY: Final = "start nats-server with --jetstream, and enable JetStream for this account"
 
 
 async def request(
     connection: Connection, call: str, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Call the JetStream API; raises RequestRefused with JetStream's error code if it refuses.
+    """Call the JetStream API. Raises StreamMissing when the stream of the call does not exist, and
+    RequestRefused with JetStream's error code for other refusals.
 
     The request is repeated when no reply comes, because a stream without a leader does not reply.
     Every API call of this library is safe to repeat.
@@ -49,23 +57,37 @@ async def request(
     reply: dict[str, Any] = orjson.loads(await _request_with_retry(connection, call, data))
     refusal = reply.get("error")
     if refusal:
-        code = int(refusal.get("err_code", refusal.get("code", 0)))
-        description = str(refusal.get("description", "no description"))
-        if code in _NOT_ENABLED:
-            raise InfrastructureMissing(f"JetStream ({description})", _REMEDY)
-        if code == _NO_LEADER:
-            wait = "wait until the servers of its cluster have elected a leader"
-            raise JetStreamNotReady(f"JetStream ({description})", wait)
-        raise RequestRefused(call, code, description)
+        raise _error_of(call, refusal)
     return reply
+
+
+def _error_of(call: str, refusal: Mapping[str, Any]) -> InfrastructureError:
+    code = int(refusal.get("err_code", refusal.get("code", 0)))
+    description = str(refusal.get("description", "no description"))
+    if code == _STREAM_NOT_FOUND:
+        return StreamMissing(_stream_in(call))
+    if code in _NOT_ENABLED:
+        return InfrastructureMissing(f"JetStream ({description})", _REMEDY)
+    if code == _NO_LEADER:
+        wait = "wait until the servers of its cluster have elected a leader"
+        return JetStreamNotReady(f"JetStream ({description})", wait)
+    return RequestRefused(call, code, description)
+
+
+def _stream_in(call: str) -> str:
+    """Returns the stream of a call such as STREAM.INFO.JOBS, STREAM.MSG.GET.JOBS."""
+    names = call.split(".")
+    return names[3] if names[1] in ("MSG", "LEADER") else names[2]
 
 
 async def find(connection: Connection, call: str) -> dict[str, Any] | None:
     """Returns the server's info about a stream or consumer, or None when it does not exist."""
     try:
         return await request(connection, call)
+    except StreamMissing:
+        return None
     except RequestRefused as refusal:
-        if refusal.code in (STREAM_NOT_FOUND, CONSUMER_NOT_FOUND):
+        if refusal.code == CONSUMER_NOT_FOUND:
             return None
         raise
 
@@ -87,6 +109,17 @@ async def newest(
     """Returns the newest message on a subject (wildcards allowed) from any replica."""
     call = connection.api(f"DIRECT.GET.{stream}.{subject}")
     return await connection.request(call, timeout=limited_timeout(connection, timeout))
+
+
+def sequence_of(message: Message) -> int:
+    """Returns the sequence in the reply to a direct get; the server's own header comes last."""
+    return int((message.headers or {})["Nats-Sequence"].rsplit("\n", 1)[-1])
+
+
+def stored_at(message: Message) -> datetime:
+    """Returns the server's time in the reply to a direct get, to a microsecond."""
+    text = (message.headers or {})["Nats-Time-Stamp"].rsplit("\n", 1)[-1]
+    return datetime.fromisoformat(text)
 
 
 def limited_timeout(connection: Connection, timeout: float) -> float:

@@ -83,13 +83,7 @@ class Connection:
         long a call waits for a reconnect or for a reply of JetStream; None waits for ever.
         """
         options = as_connect_options(servers)
-        client_options = {
-            "servers": parse_server_urls(options.servers),
-            "name": name,
-            "max_reconnect_attempts": -1 if retry_connect else 1,
-            **options.client_options(),
-            **CONNECT_OPTIONS,
-        }
+        client_options = _client_options(options, name, retry_connect=retry_connect)
         events = ConnectionEvents()
         client = new_client(requires_encryption=options.requires_encryption)
         try:
@@ -105,6 +99,9 @@ class Connection:
         except (OSError, NatsError, TimeoutError, ValueError) as error:
             await client.close()
             raise events.connect_error(str(options), error) from error
+        except asyncio.CancelledError:
+            await client.close()
+            raise
         client.options["max_reconnect_attempts"] = -1
         open_another = partial(cls.open, options, name=name, timeout=timeout)
         connection = cls(client, open_another, options, max_wait)
@@ -115,7 +112,11 @@ class Connection:
     async def open_inbox(self) -> None:
         """Subscribe to the inbox; before that no request gets its reply."""
         requests = self._requests
-        await self._client.subscribe_callback(f"{requests.inbox}.>", requests.receive)
+        try:
+            await self._client.subscribe_callback(f"{requests.inbox}.>", requests.receive)
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         self._requests.close()
@@ -331,6 +332,16 @@ class Connection:
             NotPermitted,
             matches=lambda request_subjects: subject in request_subjects.lower().split(),
         )
+
+
+def _client_options(options: ConnectOptions, name: str, *, retry_connect: bool) -> dict[str, Any]:
+    return {
+        "servers": parse_server_urls(options.servers),
+        "name": name,
+        "max_reconnect_attempts": -1 if retry_connect else 1,
+        **options.client_options(),
+        **CONNECT_OPTIONS,
+    }
 
 
 def _check_subject(subject: str) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from nats.errors import UnexpectedEOF
 
-from trellis_jobs.errors import CredentialsRefused, Unreachable
-from trellis_jobs.infrastructure_errors import CertificateRefused, NotEncrypted
+from trellis_jobs.errors import CertificateRefused, CredentialsRefused, NotEncrypted, Unreachable
 from trellis_jobs.jetstream.client.fast_client import NotEncryptedError
 
 if TYPE_CHECKING:

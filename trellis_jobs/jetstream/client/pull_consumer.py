@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
-from trellis_jobs.errors import InfrastructureMissing, RequestRefused
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.delivery_info import DeliveryInfo, read_reply
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 PULL_SECONDS: Final = 5.0
 _PULL_GRACE_SECONDS: Final = 1.0
-_PULL_EXPIRES_NS: Final = int(PULL_SECONDS * 1e9)
 _BATCH_SIZE: Final = 500
 _MAX_DIGITS: Final = 9  # of a number in a header, which may be forged
 _NOTHING_MORE_STATUSES: Final = frozenset({"404", "408"})
@@ -129,10 +127,20 @@ class PullConsumer:
             if not isinstance(received, PullEnd):
                 yield received
 
-    async def request(self, count: int, *, wait: bool, max_bytes: int | None = None) -> None:
-        """Request `count` deliveries; with `wait` the server waits for messages to come."""
+    async def request(
+        self,
+        count: int,
+        *,
+        wait: bool,
+        max_bytes: int | None = None,
+        seconds: float = PULL_SECONDS,
+    ) -> None:
+        """Request `count` deliveries; with `wait` the server waits for messages to come.
+
+        `seconds` is for how long it waits, at most PULL_SECONDS.
+        """
         body: dict[str, Any] = {"batch": count}
-        body |= {"expires": _PULL_EXPIRES_NS} if wait else {"no_wait": True}
+        body |= {"expires": int(seconds * 1e9)} if wait else {"no_wait": True}
         if max_bytes is not None:
             body["max_bytes"] = max_bytes
         self.outstanding += count
@@ -244,7 +252,7 @@ class EphemeralConsumer:
 async def open_ephemeral_consumer(
     connection: Connection, wanted: EphemeralConsumer
 ) -> AsyncIterator[PullConsumer]:
-    """Create a consumer and pull from it; raises InfrastructureMissing without the stream."""
+    """Create a consumer and pull from it; raises StreamMissing without the stream."""
     name = f"{wanted.name_prefix}-{secrets.token_hex(8)}"
     pending = await _create(connection, name, wanted)
     try:
@@ -268,10 +276,5 @@ async def _create(connection: Connection, name: str, wanted: EphemeralConsumer) 
     """
     call = ".".join(filter(None, ("CONSUMER.CREATE", wanted.stream, name, wanted.subject)))
     body = {"stream_name": wanted.stream, "action": "create", "config": wanted.config(name)}
-    try:
-        consumer = await api.request(connection, call, body)
-    except RequestRefused as refusal:
-        if refusal.code == api.STREAM_NOT_FOUND:
-            raise InfrastructureMissing(f"stream {wanted.stream}") from refusal
-        raise
+    consumer = await api.request(connection, call, body)
     return int(consumer.get("num_pending", 0))

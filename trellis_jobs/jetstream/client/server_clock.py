@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.client.server_info import clock_difference
 from trellis_jobs.model.clock_offset import MAX_ROUND_TRIP, correction
+from trellis_jobs.model.durations import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -119,4 +120,4 @@ class CorrectedClock:
 
 def _difference(ahead: timedelta) -> str:
     where = "ahead of" if ahead > timedelta() else "behind"
-    return f"{abs(ahead).total_seconds():,.1f} s {where}"
+    return f"{format_duration(abs(ahead))} {where}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trellis_jobs.contract.topology import LOG, WORK
-from trellis_jobs.errors import InfrastructureMissing, NotPermitted, RequestRefused
+from trellis_jobs.errors import NotPermitted
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.client.replication import read_replication
@@ -48,12 +48,7 @@ async def clock_difference(
     `call` is a JetStream API call whose reply contains the server's time.
     """
     before = now()
-    try:
-        info = await api.request(connection, call)
-    except RequestRefused as refusal:
-        if refusal.code == api.STREAM_NOT_FOUND:
-            raise InfrastructureMissing(f"stream {LOG}") from None
-        raise
+    info = await api.request(connection, call)
     after = now()
     server_now = datetime.fromisoformat(str(info["ts"]))
     return server_now - (before + (after - before) / 2)

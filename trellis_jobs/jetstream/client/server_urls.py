@@ -18,8 +18,8 @@ def parse_server_urls(servers: str) -> list[str]:
     if not all(map(_is_valid, urls)):
         raise Unreachable(
             servers or "''",
-            "a URL is nats://host:port or nats://user:password@host:port; separate several by "
-            "commas, and do not use / ? # , in a password",
+            "this is not valid: a URL is nats://host:port or nats://user:password@host:port; "
+            "separate several by commas, and do not use / ? # , in a password",
         )
     return urls
 

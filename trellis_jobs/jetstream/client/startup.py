@@ -7,8 +7,7 @@ import logging
 from math import isnan
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from trellis_jobs.errors import DeclarationError, NotConfirmed, Unreachable
-from trellis_jobs.infrastructure_errors import JetStreamNotReady
+from trellis_jobs.errors import DeclarationError, JetStreamNotReady, NotConfirmed, Unreachable
 from trellis_jobs.jetstream.client.connection import CONNECT_TIMEOUT, Connection
 from trellis_jobs.jetstream.client.server_urls import parse_server_urls
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.errors import InfrastructureMissing, RequestRefused
+from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream.client import api
 
 if TYPE_CHECKING:
@@ -86,8 +86,6 @@ async def _request(
     except RequestRefused as refusal:
         if refusal.code in _NO_MESSAGE:
             return None
-        if refusal.code == api.STREAM_NOT_FOUND:
-            raise InfrastructureMissing(f"stream {stream}") from refusal
         raise
 
 

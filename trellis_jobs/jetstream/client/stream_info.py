@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, LOG
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.client.replication import read_replication
 from trellis_jobs.model import subjects
+from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.usage import limited
 
 if TYPE_CHECKING:
@@ -31,6 +33,24 @@ class StreamSize:
     consumers: int
     replication: Replication
     usages: list[Usage]
+    dropping: list[DroppingLimit]
+
+
+@dataclass(frozen=True, slots=True)
+class DroppingLimit:
+    """A limit that makes a stream delete its oldest messages.
+
+    `remedy` are the options of `nats stream edit` that stop it.
+    """
+
+    setting: str
+    value: int
+    remedy: str
+
+    def __str__(self) -> str:
+        if self.setting == "max_age":
+            return f"{self.setting} {format_duration(timedelta(microseconds=self.value // 1000))}"
+        return f"{self.setting} {self.value:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +74,7 @@ async def stream_size(connection: Connection, name: str) -> StreamSize | None:
         int(state["consumer_count"]),
         read_replication(info),
         of_stream(info),
+        dropping_limits(info["config"]),
     )
 
 
@@ -69,6 +90,23 @@ def of_stream(info: Mapping[str, Any]) -> list[Usage]:
             f"messages of stream {name}": (state["messages"], config.get("max_msgs")),
         }
     )
+
+
+def dropping_limits(config: Mapping[str, Any]) -> list[DroppingLimit]:
+    """A stream with `discard: new` refuses new messages when full, but still deletes by age."""
+    refuses = config.get("discard") == "new"
+    refuses_per_subject = refuses and bool(config.get("discard_new_per_subject"))
+    found = {
+        "max_age": ("--max-age=0s", False),
+        "max_bytes": ("--discard=new", refuses),
+        "max_msgs": ("--discard=new", refuses),
+        "max_msgs_per_subject": ("--max-msgs-per-subject=-1", refuses_per_subject),
+    }
+    return [
+        DroppingLimit(setting, int(config[setting]), remedy)
+        for setting, (remedy, is_refusing) in found.items()
+        if int(config.get(setting) or 0) > 0 and not is_refusing
+    ]
 
 
 async def advisory_backlog(connection: Connection) -> AdvisoryBacklog | None:

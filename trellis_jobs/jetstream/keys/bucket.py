@@ -13,17 +13,23 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import orjson
 
-from trellis_jobs.errors import InfrastructureMissing, NotConfirmed, RequestRefused
-from trellis_jobs.jetstream.client import api
+from trellis_jobs.errors import (
+    InfrastructureMissing,
+    KeyContention,
+    KeyStateMalformed,
+    NotConfirmed,
+    RequestRefused,
+)
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.client.pub_ack import read_pub_ack
+from trellis_jobs.jetstream.client.timeouts import ACK_TIMEOUT, FAILOVER_TIMEOUT, MAX_UNANSWERED
 from trellis_jobs.jetstream.keys.write_coalescer import WriteCoalescer
-from trellis_jobs.jetstream.log.full_stream import full_stream
-from trellis_jobs.key_errors import KeyContention, KeyStateMalformed
 from trellis_jobs.model import subjects
+from trellis_jobs.model.bounded_dict import BoundedDict
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import keys as wire
@@ -38,21 +44,14 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.keys.write_coalescer import Moves
     from trellis_jobs.model.keys.state import KeyAddress, KeyState
 
-_REQUEST_TIMEOUT: Final = 5.0
-# How many requests may stay without a reply before the caller gets NotConfirmed.
-_MAX_UNANSWERED: Final = 15
 _MAX_ATTEMPTS: Final = 200
 _MAX_RETRY_DELAY: Final = 0.05
-# A bucket without a leader looks like a missing one; electing one took up to 8 s (measured).
-_FAILOVER_TIMEOUT: Final = 10.0
 _POLL_INTERVAL: Final = 0.1
 # Delays between reads that are too old. After the last, the key was purged or the bucket recreated.
 _REPLICA_LAG_DELAYS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *[0.1] * 20)
 _STORE_DELAY: Final = 0.3
 _MAX_REVISIONS: Final = 20_000
 _MAX_CACHED_STATES: Final = 4_000
-_SERVER_ERROR: Final = 500
-_LAST_SEQUENCE: Final = re.compile(r"wrong last sequence: (\d+)")
 _SEQUENCE: Final = re.compile(r"[0-9]{1,20}")
 # Names the writer of a state: a process ignores notifications about its own writes.
 _WRITER: Final = "Trellis-Writer"
@@ -91,8 +90,8 @@ class KeyBucket:
         self._connection = connection
         self._now = now
         self._loop = asyncio.get_running_loop()
-        self._min_revisions: dict[str, int] = {}
-        self._cache: dict[str, _CachedState] = {}
+        self._min_revisions: BoundedDict[str, int] = BoundedDict(_MAX_REVISIONS)
+        self._cache: BoundedDict[str, _CachedState] = BoundedDict(_MAX_CACHED_STATES)
         self._coalescer = WriteCoalescer(self._apply_moves)
         self._watchers: dict[tuple[str, str], Callable[[str, int | None], None]] = {}
         self._writer = secrets.token_hex(8)
@@ -172,7 +171,7 @@ class KeyBucket:
             if result:
                 return applied.moved
             unanswered += result is None
-            if unanswered == _MAX_UNANSWERED:
+            if unanswered == MAX_UNANSWERED:
                 raise NotConfirmed(f"a write of {empty.display}", self._loop.time() - started_at)
             await asyncio.sleep(random.uniform(0, min(0.001 * attempt, _MAX_RETRY_DELAY)))  # noqa: S311
         raise KeyContention(empty.display, _MAX_ATTEMPTS)
@@ -211,7 +210,7 @@ class KeyBucket:
         stream = subjects.stream_of_bucket(bucket)
         read = self._connection.api(f"DIRECT.GET.{stream}.{subject}")
         started_at = self._loop.time()
-        for _ in range(_MAX_UNANSWERED):
+        for _ in range(MAX_UNANSWERED):
             try:
                 return read_stored(subject, await self._request(read))
             except ConnectionLost as error:
@@ -232,26 +231,25 @@ class KeyBucket:
                 return None
             self._notify(written)
             return True
-        reply = orjson.loads(message.data)
-        refusal = reply.get("error")
-        if refusal is None:
-            revision = int(reply["seq"])
-            self._require_revision(subject, revision)
-            self._store_in_cache(_CachedState(revision, written, before.written))
+        answer = read_pub_ack(subject, message, _stream_of(subject))
+        if isinstance(answer, int):
+            self._require_revision(subject, answer)
+            self._store_in_cache(_CachedState(answer, written, before.written))
             self._notify(written)
             return True
         self.conflicts += 1
-        self._handle_refusal(subject, refusal)
+        if answer is not None:
+            self._require_revision(subject, answer.last_sequence)
         return False
 
     async def _request(
         self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None
     ) -> Message:
-        missing_deadline = self._loop.time() + _FAILOVER_TIMEOUT
+        missing_deadline = self._loop.time() + FAILOVER_TIMEOUT
         while True:
             try:
                 return await self._connection.request(
-                    subject, data, headers=headers, timeout=_REQUEST_TIMEOUT
+                    subject, data, headers=headers, timeout=ACK_TIMEOUT
                 )
             except NoResponders:
                 if self._loop.time() > missing_deadline:
@@ -263,23 +261,8 @@ class KeyBucket:
             raise NotConfirmed(what, None) from error
         await self._connection.wait_until_connected()
 
-    def _handle_refusal(self, subject: str, refusal: dict[str, Any]) -> None:
-        """Raises unless the write can be tried again."""
-        full = full_stream(_stream_of(subject), refusal)
-        if full is not None:
-            raise full
-        code, description = int(refusal.get("err_code", 0)), str(refusal.get("description", ""))
-        newest = _LAST_SEQUENCE.search(description)
-        if code == api.WRONG_LAST_SEQUENCE and newest:
-            self._require_revision(subject, int(newest[1]))
-        elif code != api.WRITE_IN_FLIGHT and int(refusal.get("code", 0)) < _SERVER_ERROR:
-            raise RequestRefused(subject, code, description)
-
     def _require_revision(self, subject: str, revision: int) -> None:
-        cached = self._min_revisions.pop(subject, 0)
-        self._min_revisions[subject] = max(cached, revision)
-        if len(self._min_revisions) > _MAX_REVISIONS:
-            del self._min_revisions[next(iter(self._min_revisions))]
+        self._min_revisions[subject] = max(self._min_revisions.get(subject, 0), revision)
 
     def _notify(self, written: KeyState) -> None:
         hint = self._watchers.get((written.address.service, written.address.job_type))
@@ -287,11 +270,7 @@ class KeyBucket:
             hint(written.address.hash, len(written.active))
 
     def _store_in_cache(self, cached: _CachedState) -> None:
-        subject = subjects.key_state(cached.state.address)
-        self._cache.pop(subject, None)
-        self._cache[subject] = cached
-        if len(self._cache) > _MAX_CACHED_STATES:
-            del self._cache[next(iter(self._cache))]
+        self._cache[subjects.key_state(cached.state.address)] = cached
 
 
 def _stream_of(subject: str) -> str:

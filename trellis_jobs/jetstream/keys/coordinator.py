@@ -12,14 +12,10 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.model import events as e
-from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job_errors import Interruption, JobError
-from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.backlog import Admission, Admitted, Replaced, WhenFull, admit
-from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, NoFence, fence
+from trellis_jobs.model.keys.fencing import NoFence, fence, fencing_event, is_takeover
 from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.keys.template import JobKey
 
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.key_policy import KeyPolicy
     from trellis_jobs.jetstream.keys.bucket import KeyBucket
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
+    from trellis_jobs.model.events import Begun, Event
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +62,7 @@ class KeyCoordinator:
         """Other runtimes write events of this queue too (design D25)."""
         return self._queue.shared
 
-    def key_of(self, begun: e.Begun) -> JobKey:
+    def key_of(self, begun: Begun) -> JobKey:
         """Returns the key under which the job was admitted; the declaration may have changed."""
         recorded = begun.concurrency
         if recorded is not None and _KEY_HASH.fullmatch(recorded.key_hash):
@@ -245,48 +242,22 @@ class KeyCoordinator:
 
     async def _fence(self, key: JobKey, slot: Slot) -> bool:
         """Returns whether the job is stale now."""
-        while True:
-            latest = await self.latest(slot.job_id, slot.since)
-            if latest is None:
-                latest = await self._latest_from_leader(slot.job_id)
-            verdict = fence(latest.head.status if latest else None, slot.token)
-            if latest is None or isinstance(verdict, NoFence):
-                return isinstance(verdict, NoFence) and verdict.stale
-            event = self._fencing_event(verdict, key, slot, latest)
-            answer = await self._events.try_append(latest.head, event, timeout=_FENCE_TIMEOUT)
-            if isinstance(answer, Head):
-                return isinstance(verdict, EndAsStale)
-
-    def _fencing_event(
-        self, verdict: EndAsStale | LeaveNote, key: JobKey, slot: Slot, latest: Latest
-    ) -> e.Event:
-        status, now = latest.head.status, self._now()
-        recorded: e.EventFields = {
-            "job": self._address(slot.job_id),
-            "context": latest.context,
-            "at": now,
-            "tries": status.tries,
-        }
+        job = self._address(slot.job_id)
+        latest = await self.latest(slot.job_id, slot.since)
+        if latest is None:
+            latest = await self._latest_from_leader(slot.job_id)
+        if latest is None:
+            return False
         reason = f"worker {slot.instance} did not renew its slot of key {key.display!r} in time"
-        if isinstance(verdict, LeaveNote):
-            return e.StaleCompletionIgnored(**recorded, lost_attempt=slot.token, reason=reason)
-        return e.Stale(
-            **recorded,
-            attempt=status.owner,
-            error=JobError(
-                type=Interruption.LEASE_OVER, message=reason, tries=status.tries, at=now
-            ),
-            concurrency=concurrency_of(key, slot),
+
+        def plan(latest: Latest) -> Event | None:
+            status = latest.head.status
+            if isinstance(fence(status, slot.token), NoFence):
+                return None
+            fields = latest.event_fields(job, self._now())
+            return fencing_event(status, fields, key=key, slot=slot, reason=reason)
+
+        fenced = await self._events.append_planned(
+            job, latest, plan, timeout=_FENCE_TIMEOUT, shared=self.shared
         )
-
-
-def concurrency_of(key: JobKey, slot: Slot) -> Concurrency:
-    """Returns the concurrency fields for events of a job that holds a slot."""
-    return Concurrency(
-        key=key.display,
-        key_hash=key.hash,
-        slot_token=slot.token,
-        instance=slot.instance,
-        heartbeat_at=slot.heartbeat_at,
-        lease_expires_at=slot.expires_at,
-    )
+        return fenced is not None and is_takeover(fenced.head.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.keys.slots import Renewed, SlotLost, renew
@@ -23,7 +24,7 @@ class SlotLease:
     """Two threads share it: each assignment of a field is atomic.
 
     `renewed_at` is monotonic, `heartbeat_at` wall-clock time. `renewal_requested`: the handler
-    requested a renewal before it is due.
+    requested a renewal before it is due. `renew_until`: as in the lease of a delivery.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class SlotLease:
         "heartbeat_at",
         "is_lost",
         "is_renewing",
+        "renew_until",
         "renewal_requested",
         "renewed_at",
         "token",
@@ -51,6 +53,7 @@ class SlotLease:
         self.is_lost = False
         self.is_renewing = False
         self.renewal_requested = False
+        self.renew_until = inf
         self._ttl = key_policy.heartbeat_ttl
         self._interval = key_policy.heartbeat_interval.total_seconds()
         self._max_unconfirmed = (
@@ -58,7 +61,7 @@ class SlotLease:
         ).total_seconds()
 
     def is_due(self, now: float) -> bool:
-        if self.is_renewing or self.is_over(now):
+        if self.is_renewing or self.is_over(now) or now >= self.renew_until:
             return False
         return self.renewal_requested or now - self.renewed_at >= self._interval
 

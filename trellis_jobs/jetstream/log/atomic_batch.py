@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import PayloadTooLarge, ServerTooOld
-from trellis_jobs.jetstream.log.prepared_event import PreparedEvent, Refused, read_pub_ack
+from trellis_jobs.jetstream.client.pub_ack import Refused, read_pub_ack
 from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.message import Message
+    from trellis_jobs.jetstream.log.prepared_event import PreparedEvent
     from trellis_jobs.model.identity import JobAddress
 
 

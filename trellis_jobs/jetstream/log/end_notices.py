@@ -6,10 +6,10 @@ must read the log before it acts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trellis_jobs.model import subjects
-from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.reducer import ENDED_FROM_OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.core_client import Subscription
     from trellis_jobs.jetstream.client.message import Message
     from trellis_jobs.model.identity import JobAddress
-
-# Events by which another process ends a job while its handler runs or it waits for its key.
-ENDED_FROM_OUTSIDE: Final = (
-    EventKind.CANCELLED,
-    EventKind.EXPIRED,
-    EventKind.SKIPPED,
-    EventKind.STALE,
-    EventKind.DEAD,
-)
 
 
 class EndNotices:

@@ -23,14 +23,15 @@ import orjson
 
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
-from trellis_jobs.jetstream.log.prepared_event import PreparedEvent, Refused, read_pub_ack
-from trellis_jobs.jetstream.log.reads import ACK_TIMEOUT
+from trellis_jobs.jetstream.client.pub_ack import Refused, read_pub_ack
+from trellis_jobs.jetstream.client.timeouts import ACK_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.client.message import Message
+    from trellis_jobs.jetstream.log.prepared_event import PreparedEvent
 
     AppendResult = int | Refused | JobsError
     PublishWithRetry = Callable[[PreparedEvent, float, float], Awaitable[int | Refused]]

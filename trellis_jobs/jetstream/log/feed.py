@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import InfrastructureMissing, JobsError, RequestRefused
+from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.client.message import read_headers
 from trellis_jobs.jetstream.client.pull_consumer import (
@@ -93,13 +93,8 @@ class LogFeed:
         self._max_pull_bytes = max(_MIN_PULL_BYTES, 2 * connection.max_payload)
 
     async def extent(self) -> LogExtent:
-        """Raises InfrastructureMissing when the log does not exist."""
-        try:
-            info = await api.request(self._connection, f"STREAM.INFO.{LOG}")
-        except RequestRefused as refusal:
-            if refusal.code == api.STREAM_NOT_FOUND:
-                raise InfrastructureMissing(f"stream {LOG}") from None
-            raise
+        """Raises StreamMissing when the log does not exist."""
+        info = await api.request(self._connection, f"STREAM.INFO.{LOG}")
         state = info["state"]
         return LogExtent(info["created"], int(state["messages"]), int(state["last_seq"]))
 

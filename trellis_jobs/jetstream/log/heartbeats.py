@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import InfrastructureMissing, RequestRefused
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.subjects import PresenceSubject
@@ -47,12 +46,7 @@ async def newest_heartbeats(connection: Connection) -> list[ReceivedHeartbeat]:
 
 async def _subjects(connection: Connection) -> list[str]:
     query = {"subjects_filter": subjects.ALL_PRESENCE}
-    try:
-        info = await api.request(connection, f"STREAM.INFO.{LOG}", query)
-    except RequestRefused as refusal:
-        if refusal.code == api.STREAM_NOT_FOUND:
-            raise InfrastructureMissing(f"stream {LOG}") from None
-        raise
+    info = await api.request(connection, f"STREAM.INFO.{LOG}", query)
     return sorted(info["state"].get("subjects") or ())
 
 

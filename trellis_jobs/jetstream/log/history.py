@@ -17,6 +17,7 @@ from trellis_jobs.jetstream.client.pull_consumer import (
     open_ephemeral_consumer,
 )
 from trellis_jobs.jetstream.client.resume_after_disconnect import resume_after_disconnect
+from trellis_jobs.jetstream.client.timeouts import RETRY_DELAYS
 from trellis_jobs.jetstream.log.feed import log_message
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry
@@ -39,9 +40,9 @@ _BATCH_SIZE: Final = 256
 # behind. A reader that outlives its consumer creates another at its position.
 _CONSUMER_IDLE_TIMEOUT: Final = timedelta(seconds=1)
 _READ_ATTEMPTS: Final = 5
-_RETRY_DELAYS: Final = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 0.0)
+_READ_DELAYS: Final = (*RETRY_DELAYS, 0.5, 0.0)
 # How long a read waits for a lagging replica, in seconds.
-REPLICA_LAG_TIMEOUT: Final = sum(_RETRY_DELAYS)
+REPLICA_LAG_TIMEOUT: Final = sum(_READ_DELAYS)
 
 
 class HistorySlice(Value, frozen=True):
@@ -83,7 +84,7 @@ class Histories:
         an append), so it is repeated. If it still ends before, the replica lags for longer or the
         messages were purged.
         """
-        for delay in _RETRY_DELAYS:
+        for delay in _READ_DELAYS:
             found = await self._all_messages(job, after)
             if _last_sequence(found) >= at_least:
                 break

@@ -6,7 +6,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import InfrastructureMissing, RequestRefused
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.model import subjects
 
@@ -18,12 +17,7 @@ if TYPE_CHECKING:
 async def jobs_with_id(connection: Connection, job_id: str) -> list[JobAddress]:
     """Returns all jobs with this id: none, or several if several queues use the same id."""
     query = {"subjects_filter": subjects.of_id(job_id)}
-    try:
-        info = await api.request(connection, f"STREAM.INFO.{LOG}", query)
-    except RequestRefused as refusal:
-        if refusal.code == api.STREAM_NOT_FOUND:
-            raise InfrastructureMissing(f"stream {LOG}") from None
-        raise
+    info = await api.request(connection, f"STREAM.INFO.{LOG}", query)
     found = map(subjects.parse, info["state"].get("subjects") or {})
     jobs = {each.job for each in found if isinstance(each, subjects.LifecycleSubject)}
     return sorted(jobs, key=attrgetter("service", "job_type"))

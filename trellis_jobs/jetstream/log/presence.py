@@ -11,9 +11,13 @@ from trellis_jobs.errors import JobsError, NotPermitted
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.client.server_info import server_time
-from trellis_jobs.jetstream.log.reads import sequence_of
 from trellis_jobs.model import subjects
-from trellis_jobs.model.presence import WorkerHeartbeat, death_reason
+from trellis_jobs.model.presence import (
+    WorkerHeartbeat,
+    countable_silence,
+    death_reason,
+    proves_death,
+)
 from trellis_jobs.model.subjects import PresenceSubject
 from trellis_jobs.wire import headers as h
 from trellis_jobs.wire import presence as wire
@@ -38,6 +42,8 @@ class Presence:
         self.interval = interval
         self._connection = connection
         self._features = features
+        self._reconnected_at: float | None = None
+        connection.on_reconnect(self._note_reconnect)
 
     @property
     def lifetime(self) -> float:
@@ -59,7 +65,8 @@ class Presence:
         """Returns why the worker counts as dead, or None while it counts as alive.
 
         The age of its newest heartbeat is measured by the server's clock alone, which the info of
-        the queue's `consumer` contains. A worker whose heartbeats cannot be read counts as alive:
+        the queue's `consumer` contains. After an outage of this connection, only the silence since
+        its end counts. A worker whose heartbeats cannot be read counts as alive:
         only the wording of an error depends on it.
         """
         message = await self._newest(worker)
@@ -67,7 +74,7 @@ class Presence:
             return None
         if _is_not_found(message):
             # If heartbeats do not expire, a worker without one never sent any.
-            return _NO_HEARTBEAT if self._features.message_ttl else None
+            return _NO_HEARTBEAT if self._features.message_ttl and self._is_proof() else None
         beat = wire.decode(message.data, expected=worker)
         stored_at = (message.headers or {}).get("Nats-Time-Stamp")
         if isinstance(beat, str) or stored_at is None:
@@ -77,7 +84,21 @@ class Presence:
                 now = await server_time(self._connection, consumer)
         except (JobsError, ConnectionLost, TimeoutError):
             return None
-        return death_reason(beat, now - datetime.fromisoformat(stored_at))
+        return death_reason(beat, now - datetime.fromisoformat(stored_at), self._connected_for())
+
+    def _note_reconnect(self) -> None:
+        self._reconnected_at = asyncio.get_running_loop().time()
+
+    def _connected_for(self) -> timedelta | None:
+        """Returns how long ago the connection was restored, or None if it was never lost."""
+        if self._reconnected_at is None:
+            return None
+        return timedelta(seconds=asyncio.get_running_loop().time() - self._reconnected_at)
+
+    def _is_proof(self) -> bool:
+        """Whether a missing heartbeat proves a death: an outage lets all heartbeats expire."""
+        silence = countable_silence(timedelta.max, self._connected_for())
+        return proves_death(silence, self.interval)
 
     async def newest(self, service: str, job_type: str, instance: str) -> int | None:
         """Returns the sequence of the instance's newest heartbeat, or 0 if it has none or stopped.
@@ -90,7 +111,13 @@ class Presence:
             return None
         if _is_not_found(message) or _is_stopping(message, worker):
             return 0
-        return sequence_of(message) if "Nats-Sequence" in (message.headers or {}) else None
+        return api.sequence_of(message) if "Nats-Sequence" in (message.headers or {}) else None
+
+    async def newest_at(self, service: str, job_type: str, instance: str) -> datetime | None:
+        """Returns when the server stored the instance's newest heartbeat, if there is one."""
+        message = await self._newest(PresenceSubject(service, job_type, instance))
+        stored_at = None if message is None else (message.headers or {}).get("Nats-Time-Stamp")
+        return None if stored_at is None else datetime.fromisoformat(stored_at)
 
     async def _newest(self, worker: PresenceSubject) -> Message | None:
         subject = subjects.presence(worker.service, worker.job_type, worker.instance)

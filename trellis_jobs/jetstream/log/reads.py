@@ -14,8 +14,16 @@ from trellis_jobs.contract.topology import LOG
 from trellis_jobs.errors import InfrastructureMissing, NotConfirmed
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
+from trellis_jobs.jetstream.client.pub_ack import Refused, read_pub_ack
+from trellis_jobs.jetstream.client.timeouts import (
+    ACK_TIMEOUT,
+    FAILOVER_TIMEOUT,
+    FOREVER,
+    MAX_UNANSWERED,
+    RETRY_DELAYS,
+    retry_delay,
+)
 from trellis_jobs.jetstream.log.history import entries_in
-from trellis_jobs.jetstream.log.prepared_event import Refused, read_pub_ack
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Entry, fold
@@ -26,21 +34,17 @@ from trellis_jobs.wire import headers as h
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from datetime import datetime
 
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.message import Message
     from trellis_jobs.jetstream.log.history import Histories
     from trellis_jobs.jetstream.log.prepared_event import PreparedEvent
     from trellis_jobs.model.context import JobContext
+    from trellis_jobs.model.events import EventFields
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.wire.events import Undecodable
 
-ACK_TIMEOUT: Final = 5.0
-RETRY_DELAYS: Final = (0.005, 0.02, 0.05, 0.1, 0.25)
-# A stream without a leader looks like a missing one; electing one took up to 8 s (measured).
-FAILOVER_TIMEOUT: Final = 10.0
-FOREVER: Final = float("inf")
-_MAX_UNANSWERED: Final = 15
 _READ_ATTEMPTS: Final = 200
 # No log reaches this sequence, so the server refuses every write with it as the guard.
 _UNREACHABLE_SEQUENCE: Final = str(2**63 - 1)
@@ -51,6 +55,10 @@ class Latest(Value, frozen=True):
 
     head: Head
     context: JobContext
+
+    def event_fields(self, job: JobAddress, at: datetime) -> EventFields:
+        """The fields of an event that uses up no try."""
+        return {"job": job, "context": self.context, "at": at, "tries": self.head.status.tries}
 
 
 class LogReads:
@@ -80,7 +88,7 @@ class LogReads:
     async def _request(self, what: str, send: Callable[[], Awaitable[Message]]) -> Message | None:
         """Returns None when the stream has no leader or does not exist."""
         started_at = self._loop.time()
-        for _ in range(_MAX_UNANSWERED):
+        for _ in range(MAX_UNANSWERED):
             try:
                 return await send()
             except NoResponders:
@@ -123,7 +131,7 @@ class LogReads:
             message = await self.newest(subjects.history(job))
             if message is None and at_least == 0:
                 return None
-            if message is not None and sequence_of(message) >= at_least:
+            if message is not None and api.sequence_of(message) >= at_least:
                 return await self._latest_from(job, message, shared=shared)
             await asyncio.sleep(retry_delay(attempt))
         what = f"a read of {job.job_id} at sequence {at_least} or later"
@@ -134,7 +142,7 @@ class LogReads:
         message = await self.newest(event.subject)
         if message is None or (message.headers or {}).get(h.EVENT_ID) != event.event_id:
             return None
-        return sequence_of(message)
+        return api.sequence_of(message)
 
     async def find(self, event: PreparedEvent, refused_at: int) -> int | None:
         """Returns the sequence of an event whose repeated publish was refused, or None.
@@ -146,8 +154,8 @@ class LogReads:
             message = await self.newest(event.subject)
             if message is not None:
                 if (message.headers or {}).get(h.EVENT_ID) == event.event_id:
-                    return sequence_of(message)
-                if refused_at <= sequence_of(message):
+                    return api.sequence_of(message)
+                if refused_at <= api.sequence_of(message):
                     return None
             await asyncio.sleep(delay)
         for stored in await self._histories.read_through(event.job, refused_at):
@@ -159,7 +167,7 @@ class LogReads:
         self, job: JobAddress, newest: Message, *, shared: bool
     ) -> Latest | None:
         """Uses the newest event, or the whole history if that event is not enough."""
-        decoded, sequence = _decode(job, newest), sequence_of(newest)
+        decoded, sequence = _decode(job, newest), api.sequence_of(newest)
         if isinstance(decoded, Entry) and decoded.status is not None and not shared:
             return Latest(Head(sequence, decoded.status), decoded.event.context)
         whole = await self._histories.read_through(job, sequence)
@@ -169,18 +177,11 @@ class LogReads:
         return Latest(Head(whole[-1].sequence, folded.status), folded.context)
 
 
-def retry_delay(retries: int) -> float:
-    return RETRY_DELAYS[min(retries, len(RETRY_DELAYS) - 1)]
-
-
-def sequence_of(message: Message) -> int:
-    """Returns the sequence in the reply to a direct get; the server's own header comes last."""
-    return int((message.headers or {})["Nats-Sequence"].rsplit("\n", 1)[-1])
-
-
 def _decode(job: JobAddress, message: Message) -> Entry | Undecodable:
     """A direct get has the server's headers once; with a forged event they appear twice."""
     headers = message.headers or {}
     forged = any("\n" in headers.get(name, "") for name in h.OF_SERVER_REPLIES)
     stored = headers if forged else None
-    return wire.decode(message.data, expected=job, sequence=sequence_of(message), headers=stored)
+    return wire.decode(
+        message.data, expected=job, sequence=api.sequence_of(message), headers=stored
+    )

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import LOG, TO_WORK, WORK
-from trellis_jobs.errors import RequestRefused
+from trellis_jobs.errors import RequestRefused, StreamMissing
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.stored_message import nanoseconds_of
 from trellis_jobs.model import subjects
@@ -53,9 +53,7 @@ async def list_readers(connection: Connection) -> list[Reader]:
     for stream in _STREAMS:
         try:
             listed = await api.consumers(connection, stream)
-        except RequestRefused as refusal:
-            if refusal.code != api.STREAM_NOT_FOUND:
-                raise
+        except StreamMissing:
             continue
         found += [_read(stream, info) for info in listed if info["name"] != TO_WORK]
     return [each for each in found if each.stream == LOG or each.deliver_subject is not None]

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import ADVISORIES, ADVISORY_CONSUMER, advisory_consumer
-from trellis_jobs.errors import InfrastructureMissing, RequestRefused
+from trellis_jobs.errors import RequestRefused
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.pull_consumer import open_pull_consumer
@@ -76,8 +76,6 @@ class AdvisoryFeed:
         try:
             await api.request(self._connection, call, body)
         except RequestRefused as refusal:
-            if refusal.code == api.STREAM_NOT_FOUND:
-                raise InfrastructureMissing(f"stream {ADVISORIES}") from refusal
             if refusal.code not in (api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE):
                 raise
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import WORK, Config, consumer_name
-from trellis_jobs.errors import NotPermitted, RequestRefused
+from trellis_jobs.errors import NotPermitted, StreamMissing
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.stored_message import moment_of, nanoseconds_of
 from trellis_jobs.model import subjects
@@ -78,13 +78,8 @@ class QueueConsumers:
         return found or await self._find_by_subject(service, job_type)
 
     async def named(self, name: str) -> QueueConsumer | None:
-        try:
-            info = await api.request(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
-        except RequestRefused as refusal:
-            if refusal.code in (api.CONSUMER_NOT_FOUND, api.STREAM_NOT_FOUND):
-                return None
-            raise
-        return _read(info)
+        info = await api.find(self._connection, f"CONSUMER.INFO.{WORK}.{name}")
+        return None if info is None else _read(info)
 
     async def _find_by_subject(self, service: str, job_type: str) -> QueueConsumer | None:
         """A deployment may have chosen another name, so look for the filter subject.
@@ -94,12 +89,8 @@ class QueueConsumers:
         work = subjects.work_of_type(service, job_type)
         try:
             return next((each for each in await self.all() if each.subject == work), None)
-        except NotPermitted:
+        except (NotPermitted, StreamMissing):
             return None
-        except RequestRefused as refusal:
-            if refusal.code == api.STREAM_NOT_FOUND:
-                return None
-            raise
 
     async def all(self) -> list[QueueConsumer]:
         """Returns the consumers of all queues, including those of other runtimes."""

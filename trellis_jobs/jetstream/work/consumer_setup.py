@@ -64,9 +64,9 @@ def _warn_of_another_contract(desired: Config, found: Config) -> None:
     differences = conflicts(recorded, declared) if declared and recorded else []
     if differences:
         log.warning(
-            "the queue of consumer %s had another contract until now: %s. Workers with the old "
-            "contract fail or return jobs of the new one, and vice versa. If no deploy changed "
-            "the contract, another service has the same name: rename one of them",
+            "the queue of consumer %s had another contract until now: %s. A worker fails or "
+            "returns the jobs that do not fit its contract. If no deploy changed the contract, "
+            "another service has the same name: rename one of them",
             desired["name"],
             "; ".join(differences),
         )
@@ -74,8 +74,6 @@ def _warn_of_another_contract(desired: Config, found: Config) -> None:
 
 def _raise_unless_exists(name: str, refusal: RequestRefused) -> None:
     """Raises the meaning of a refused create, unless the consumer just exists already."""
-    if refusal.code == api.STREAM_NOT_FOUND:
-        raise InfrastructureMissing(f"stream {WORK}") from refusal
     if refusal.code in api.OVERLAPPING_CONSUMER:
         raise InfrastructureMismatch(
             f"stream {WORK}", [f"another consumer takes the work of {name}: {refusal.description}"]
@@ -88,8 +86,6 @@ async def _read_consumer(connection: Connection, name: str) -> Config:
     try:
         info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
     except RequestRefused as refusal:
-        if refusal.code == api.STREAM_NOT_FOUND:
-            raise InfrastructureMissing(f"stream {WORK}") from refusal
         if refusal.code == api.CONSUMER_NOT_FOUND:
             raise InfrastructureMissing(f"consumer {name} of {WORK}") from refusal
         raise

@@ -12,6 +12,7 @@ import logging
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trellis_jobs.errors import InfrastructureError, JobsError
@@ -31,7 +32,7 @@ IN_PROGRESS: Final = b"+WPI"
 RENEWALS_PER_LEASE: Final = 3
 _PASSES_PER_RENEWAL: Final = 2
 _RETRY_DELAY: Final = 1.0
-_JOIN_TIMEOUT: Final = 2.0
+_JOIN_TIMEOUT: Final = 5.0
 # A timer may fire a little early; the heartbeat is still sent in that pass.
 _TIMER_TOLERANCE: Final = 0.95
 
@@ -45,16 +46,28 @@ class HeartbeatSource(Protocol):
     async def beat(self, connection: Connection, *, stopping: bool = False) -> None: ...
 
 
+class WorkerRecordKeeper(Protocol):
+    """Keeps the record of a worker, see `trellis_jobs/worker/registration.py`."""
+
+    async def run(self, connection: Connection) -> None:
+        """Runs until it is cancelled."""
+
+    async def finish(self, connection: Connection) -> None:
+        """Is called after `run`, when the worker stops."""
+
+
 @dataclass(eq=False, slots=True)
 class Lease:
     """The lease of one delivery, valid while it is renewed.
 
-    Two threads share it: each assignment of a field is atomic.
+    Two threads share it: each assignment of a field is atomic. It is not renewed after
+    `renew_until`, which only queues with manual renewal set.
     """
 
     reply: str
     seconds: float
     renewed_at: float
+    renew_until: float = inf
 
     def gap(self, now: float) -> float:
         return now - self.renewed_at
@@ -66,7 +79,8 @@ class Lease:
         """Returns whether to renew now; never after a lapse, because the server may have delivered
         the message to another worker by then (design D7).
         """
-        return self.seconds / RENEWALS_PER_LEASE <= self.gap(now) <= self.seconds
+        is_in_time = self.seconds / RENEWALS_PER_LEASE <= self.gap(now) <= self.seconds
+        return is_in_time and now < self.renew_until
 
 
 class LeaseKeeper:
@@ -92,6 +106,7 @@ class LeaseKeeper:
         self._now = now
         self._monotonic = monotonic
         self._heartbeats = heartbeats
+        self._record: WorkerRecordKeeper | None = None
         self._last_beat_at: float | None = None
         self._background = background
         self._pass_interval = interval / _PASSES_PER_RENEWAL
@@ -103,6 +118,10 @@ class LeaseKeeper:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopping = False
         self._wake_up = asyncio.Event()
+
+    def keep_record(self, record: WorkerRecordKeeper) -> None:
+        """Call it before `start`."""
+        self._record = record
 
     def start(self) -> None:
         self._thread.start()
@@ -166,25 +185,47 @@ class LeaseKeeper:
 
     async def _renew_until_stopped(self, connection: Connection) -> None:
         bucket = KeyBucket(connection, self._now)
+        keeping_record = asyncio.create_task(self._keep_record(connection))
         renewals: set[asyncio.Task[None]] = set()
         try:
             while not self._is_stopping:
                 now = self._monotonic()
-                for lease in list(self._leases):
-                    if lease.is_due(now) and connection.is_connected:
-                        await self._renew(connection, lease, now)
-                for slot in list(self._slots):
-                    if slot.is_due(now) and connection.is_connected:
-                        # Concurrently, so that a contended key does not delay the others.
-                        renewals.add(asyncio.create_task(self._renew_slot(bucket, slot)))
                 renewals = {renewal for renewal in renewals if not renewal.done()}
+                if connection.is_connected:
+                    await self._renew_leases(connection, now)
+                    renewals |= self._renew_slots(bucket, now)
                 await self._beat(connection, now)
                 await self._wait(self._pass_interval)
-            if self._heartbeats is not None and connection.is_connected:
-                await self._heartbeats.beat(connection, stopping=True)
+            await _cancel_and_wait(keeping_record)
+            await self._report_stop(connection)
         finally:
-            for renewal in renewals:
-                renewal.cancel()
+            for task in (keeping_record, *renewals):
+                task.cancel()
+
+    async def _renew_leases(self, connection: Connection, now: float) -> None:
+        for lease in list(self._leases):
+            if lease.is_due(now) and connection.is_connected:
+                await self._renew(connection, lease, now)
+
+    def _renew_slots(self, bucket: KeyBucket, now: float) -> set[asyncio.Task[None]]:
+        """Concurrently, so that a contended key does not delay the others."""
+        due = [slot for slot in list(self._slots) if slot.is_due(now)]
+        return {asyncio.create_task(self._renew_slot(bucket, slot)) for slot in due}
+
+    async def _report_stop(self, connection: Connection) -> None:
+        if self._heartbeats is not None and connection.is_connected:
+            await self._heartbeats.beat(connection, stopping=True)
+        if self._record is not None and connection.is_connected:
+            await self._record.finish(connection)
+
+    async def _keep_record(self, connection: Connection) -> None:
+        while self._record is not None:
+            try:
+                await self._record.run(connection)
+            except Exception:
+                # Without its record the worker would be declared dead while it runs jobs.
+                log.exception("keeping the worker's record failed unexpectedly; trying again")
+                await asyncio.sleep(_RETRY_DELAY)
 
     async def _beat(self, connection: Connection, now: float) -> None:
         if self._heartbeats is None or not connection.is_connected:
@@ -222,3 +263,9 @@ class LeaseKeeper:
         except TimeoutError:
             return
         self._wake_up.clear()
+
+
+async def _cancel_and_wait(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import ENQUEUING, LOG, WORK
-from trellis_jobs.errors import InfrastructureMissing, NotConfirmed
+from trellis_jobs.errors import NotConfirmed, StreamMissing
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
-from trellis_jobs.jetstream.log.prepared_event import Refused, read_pub_ack
+from trellis_jobs.jetstream.client.pub_ack import Refused, read_pub_ack
 from trellis_jobs.model import subjects
 from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.events import Begun
@@ -143,10 +143,10 @@ class WorkMessages:
                 subject, data, headers=headers, timeout=api.TIMEOUT
             )
         except NoResponders:
-            raise InfrastructureMissing(f"stream {WORK}") from None
+            raise StreamMissing(WORK) from None
         except ConnectionLost as error:
             raise NotConfirmed(subject, api.TIMEOUT) from error
-        answer = read_pub_ack(subject, message)
+        answer = read_pub_ack(subject, message, WORK)
         return not isinstance(answer, Refused) and answer is not None
 
 

@@ -108,13 +108,20 @@ class WorkPuller:
             await self._connection.drain(subscription)
             self.forget_pulls()
 
-    def request(self, count: int) -> None:
-        """Request `count` deliveries, unless the outbound buffer is full."""
+    def request(self, count: int, *, wait: bool = True) -> None:
+        """Request `count` deliveries, unless the outbound buffer is full.
+
+        Without `wait` the server delivers what it has, and ends the pull at once.
+        """
         self._last_token += 1
         token = str(self._last_token)
-        body = b'{"batch":%d,"expires":%d}' % (count, int(PULL_SECONDS * 1e9))
+        if wait:
+            body = b'{"batch":%d,"expires":%d}' % (count, int(PULL_SECONDS * 1e9))
+            seconds = PULL_SECONDS
+        else:
+            body, seconds = b'{"batch":%d,"no_wait":true}' % count, 0.0
         if self._connection.publish_nowait(self._next, body, reply=f"{self._inbox}.{token}"):
-            deadline = self._loop.time() + PULL_SECONDS + PULL_GRACE_SECONDS
+            deadline = self._loop.time() + seconds + PULL_GRACE_SECONDS
             self._pulls[token] = _Pull(count, deadline)
             self.outstanding += count
 

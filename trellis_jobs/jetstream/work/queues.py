@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.consumer_metadata import keys_bucket, manifest_entry, read_contract
 from trellis_jobs.contract.topology import WORK, Config, queue_consumer
-from trellis_jobs.errors import InfrastructureMissing, RequestRefused, ServerTooOld
+from trellis_jobs.errors import ServerTooOld
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.work.consumer_info import (
     PAUSE_REASON,
@@ -71,12 +71,7 @@ class ServerQueue:
 
 async def list_queues(connection: Connection) -> list[ServerQueue]:
     """Returns all queues by name, without other consumers of the work queue."""
-    try:
-        consumers = await QueueConsumers(connection).all()
-    except RequestRefused as refusal:
-        if refusal.code == api.STREAM_NOT_FOUND:
-            raise InfrastructureMissing(f"stream {WORK}") from refusal
-        raise
+    consumers = await QueueConsumers(connection).all()
     found = [queue for queue in map(_read, consumers) if queue is not None]
     return sorted(found, key=lambda queue: (queue.service, queue.job_type))
 

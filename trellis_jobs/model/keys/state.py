@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.model.context import JobContext
+    from trellis_jobs.model.events import Begun
 
 Unknown = Mapping[str, Any]
 
@@ -67,6 +68,16 @@ class Waiting(Value, frozen=True, kw_only=True):
     not_before: datetime | None = None
     context: JobContext | None = None
     unknown: Unknown = field(default_factory=dict)
+
+
+def waiting_entry(begun: Begun) -> Waiting:
+    """The entry of a run in the queue of its key."""
+    return Waiting(
+        job_id=begun.job.job_id,
+        created_at=begun.at,
+        request_id=begun.context.request_id,
+        context=begun.context,
+    )
 
 
 class KeyState(Value, frozen=True, kw_only=True):

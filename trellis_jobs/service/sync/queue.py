@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
 
 from trellis_jobs.service.outcomes import Accepted, Coalesced, Rejected, Replaced
 from trellis_jobs.service.queue import Queue
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.producer.try_options import TryOptions
     from trellis_jobs.service.deadlines import Deadline
     from trellis_jobs.service.runtime import Runtime
     from trellis_jobs.service.sync.bridge import Bridge
@@ -34,11 +35,14 @@ class SyncQueue(Generic[P, R]):
         *,
         job_id: str | None = None,
         deadline: Deadline | None = None,
+        **options: Unpack[TryOptions],
     ) -> SyncJobRef[R]:
         """Returns when the job is in the log; see `Queue.create`."""
         return self._sync(
             self._bridge.run(
-                lambda runtime: self._on(runtime).create(payload, job_id=job_id, deadline=deadline)
+                lambda runtime: self._on(runtime).create(
+                    payload, job_id=job_id, deadline=deadline, **options
+                )
             )
         )
 
@@ -48,10 +52,13 @@ class SyncQueue(Generic[P, R]):
         *,
         job_id: str | None = None,
         deadline: Deadline | None = None,
+        **options: Unpack[TryOptions],
     ) -> Accepted[SyncJobRef[R]] | Replaced[SyncJobRef[R]] | Coalesced[SyncJobRef[R]] | Rejected:
         """Like create, but returns a refusal by the queue's policy instead of raising it."""
         answer = self._bridge.run(
-            lambda runtime: self._on(runtime).submit(payload, job_id=job_id, deadline=deadline)
+            lambda runtime: self._on(runtime).submit(
+                payload, job_id=job_id, deadline=deadline, **options
+            )
         )
         match answer:
             case Accepted(ref):
@@ -64,13 +71,17 @@ class SyncQueue(Generic[P, R]):
                 return answer
 
     def create_many(
-        self, payloads: Iterable[P], *, deadline: Deadline | None = None
+        self,
+        payloads: Iterable[P],
+        *,
+        deadline: Deadline | None = None,
+        **options: Unpack[TryOptions],
     ) -> list[SyncJobRef[R]]:
         """Creates one job per payload, in order. Checks all payloads before it sends any."""
         # A generator may block, so it must not run on the event loop.
         listed = list(payloads)
         created = self._bridge.run(
-            lambda runtime: self._on(runtime).create_many(listed, deadline=deadline)
+            lambda runtime: self._on(runtime).create_many(listed, deadline=deadline, **options)
         )
         return [self._sync(ref) for ref in created]
 

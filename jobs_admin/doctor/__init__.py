@@ -1,0 +1,1 @@
+"""The checks of an installation, for `trellis-jobs doctor` and the RPC Jobs.Doctor."""

@@ -1,0 +1,65 @@
+"""Make the findings of `doctor`, and the list of what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobs_admin.api.views.doctor import Diagnosis, Finding, Level, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+
+def fine(text: str) -> Finding:
+    return Finding(level=Level.FINE, says=text)
+
+
+def note(text: str) -> Finding:
+    return Finding(level=Level.NOTE, says=text)
+
+
+def warning(text: str, remedy: str) -> Finding:
+    return Finding(level=Level.WARNING, says=text, remedy=remedy)
+
+
+def broken(text: str, remedy: str) -> Finding:
+    return Finding(level=Level.BROKEN, says=text, remedy=remedy)
+
+
+def diagnosis(sections: Sequence[Section], not_seen: Collection[str] = ()) -> Diagnosis:
+    """`not_seen` names the sections that could not be checked for lack of permission."""
+    to_do = _remedies(sections)
+    return Diagnosis(
+        ok=not to_do,
+        sections=tuple(sections),
+        to_do=to_do,
+        not_seen=tuple(section.name for section in sections if section.name in not_seen),
+    )
+
+
+def completed(found: Diagnosis, by_admin: Diagnosis) -> Diagnosis:
+    """Replace sections that could not be checked with those of the admin runtime."""
+    taken = {
+        each.name: _by_admin(each)
+        for each in by_admin.sections
+        if each.name in found.not_seen and each.name not in by_admin.not_seen
+    }
+    sections = [taken.get(each.name, each) for each in found.sections]
+    return diagnosis(sections, set(found.not_seen) - taken.keys())
+
+
+def _by_admin(section: Section) -> Section:
+    checked = note("checked by the admin runtime, because these credentials may not")
+    return Section(name=section.name, findings=(checked, *section.findings))
+
+
+def _remedies(sections: Sequence[Section]) -> tuple[str, ...]:
+    """The remedies of what is broken, then of warnings, each once, in the order of checks."""
+    found = [finding for section in sections for finding in section.findings]
+    ordered = [
+        finding.remedy
+        for level in (Level.BROKEN, Level.WARNING)
+        for finding in found
+        if finding.level is level and finding.remedy is not None
+    ]
+    return tuple(dict.fromkeys(ordered))

@@ -1,0 +1,1 @@
+"""The worker protocol: records, directives and recovery of dead workers."""

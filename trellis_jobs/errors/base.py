@@ -1,0 +1,7 @@
+"""The base of all errors."""
+
+from __future__ import annotations
+
+
+class JobsError(Exception):
+    """Base of every error raised on purpose."""
