@@ -60,6 +60,7 @@ class FaultProxy:
     port: int = 0
     to_server: list[_Rule] = field(default_factory=list)
     to_client: list[_Rule] = field(default_factory=list)
+    turned_away: int = 0
     _inbox_sid: bytes = b""
     _sids: dict[bytes, bytes] = field(default_factory=dict)
     _admitting: bool = True
@@ -202,6 +203,7 @@ class FaultProxy:
             return
         self._links.add(up_writer)
         if not self._admitting:
+            self.turned_away += 1
             self._drop(writer, up_writer)
             return
         self._spawn(self._pump(reader, up_writer, writer, self.to_server))

@@ -38,6 +38,7 @@ PRIVATE_NAMES: Final = (
     "_ps",
     "_read_loop",
     "_remove_sub",
+    "_select_next_server",
     "_server_info",
     "_transport",
 )
@@ -212,6 +213,14 @@ class FastClient(PlainClient):
                 self._writer.close()
             raise NotEncryptedError("the server offers no TLS")
         return super()._connect_command()
+
+    async def _select_next_server(self) -> None:
+        """Close the socket of a handshake that failed: nats-py would replace it and leave it open
+        until the garbage collector finds it.
+        """
+        if self._writer is not None:
+            self._writer.close()
+        await super()._select_next_server()
 
     async def _process_err(self, err_msg: str) -> None:
         """Reconnect after a server error; nats-py would close for good after most of them.
