@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 def fine(text: str) -> Finding:
-    return Finding(level=Level.FINE, says=text)
+    return Finding(level=Level.FINE, message=text)
 
 
 def note(text: str) -> Finding:
-    return Finding(level=Level.NOTE, says=text)
+    return Finding(level=Level.NOTE, message=text)
 
 
 def warning(text: str, remedy: str) -> Finding:
-    return Finding(level=Level.WARNING, says=text, remedy=remedy)
+    return Finding(level=Level.WARNING, message=text, remedy=remedy)
 
 
 def broken(text: str, remedy: str) -> Finding:
-    return Finding(level=Level.BROKEN, says=text, remedy=remedy)
+    return Finding(level=Level.BROKEN, message=text, remedy=remedy)
 
 
 def diagnosis(sections: Sequence[Section], not_seen: Collection[str] = ()) -> Diagnosis:

@@ -112,7 +112,7 @@ def _with_consumer(
         type=queue.job_type,
         depth=consumer.pending,
         in_flight=consumer.ack_pending,
-        asking=consumer.waiting_pulls,
+        free_slots=consumer.waiting_pulls,
         ack_wait_ms=consumer.ack_wait // _MILLISECOND,
         paused=consumer.is_paused,
         delivery_limit=consumer.delivery_limit,

@@ -31,7 +31,7 @@ async def test_queues_have_the_facts_of_the_server_and_of_the_projection(lab: Ad
     mute, slow, work = [queue async for queue in lab.client.queues(page=1)]
     assert (mute.name, mute.depth, mute.waiting, mute.unattended) == ("lab/mute", None, 1, True)
     assert (slow.name, slow.depth, slow.states, slow.drift) == ("lab/slow", 0, {}, ())
-    assert (work.name, work.in_flight, work.asking, work.workers) == ("lab/work", 0, 0, 0)
+    assert (work.name, work.in_flight, work.free_slots, work.workers) == ("lab/work", 0, 0, 0)
     assert (work.unattended, work.paused, work.ack_wait_ms) == (True, False, 1000)
     assert work.oldest_age_ms is not None
     page = await lab.client.list_queues(service="lab", limit=2, offset=1)
@@ -123,7 +123,7 @@ async def test_doctor_reports_what_the_admin_runtime_finds(lab: AdminLab) -> Non
     found = await lab.client.doctor()
     assert not found.ok
     streams = next(section for section in found.sections if section.name == "streams")
-    [missing] = [each for each in streams.findings if "missing" in each.text]
-    assert (missing.text, missing.level) == ("JOBS_ADVISORIES is missing", Level.BROKEN)
+    [missing] = [each for each in streams.findings if "missing" in each.message]
+    assert (missing.message, missing.level) == ("JOBS_ADVISORIES is missing", Level.BROKEN)
     [admin] = [section for section in found.sections if section.name == "admin"]
-    assert any("streams is degraded" in each.text for each in admin.findings)
+    assert any("streams is degraded" in each.message for each in admin.findings)

@@ -66,7 +66,7 @@ def test_a_stream_without_a_leader_is_broken() -> None:
     peers = (peer("node-0", active=0), peer("node-1", current=False), peer("node-2"))
     headless = read_replication(info(*peers, leader=None))
     [found, *_] = rules.check_replication([headless], "lab")
-    assert (found.level, found.text.partition(":")[0]) == (Level.BROKEN, "JOBS has no leader")
+    assert (found.level, found.message.partition(":")[0]) == (Level.BROKEN, "JOBS has no leader")
 
 
 async def test_health_and_doctor_warn_when_a_server_of_three_is_killed(tmp_path: Path) -> None:
@@ -103,6 +103,6 @@ async def test_health_and_doctor_warn_when_a_server_of_three_is_killed(tmp_path:
                 found = await replication_of(raw.connection, WORK)
                 assert found is not None
                 [missed, *_] = rules.check_replication([found], "lab")
-                return missed.level is Level.WARNING and "node-2" in missed.text
+                return missed.level is Level.WARNING and "node-2" in missed.message
 
             await until(doctor_misses_it, "the doctor misses the replica", deadline=40)

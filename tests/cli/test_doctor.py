@@ -60,7 +60,7 @@ def findings(told: Any, section: str) -> list[dict[str, str]]:
 
 
 def printed(told: Any, section: str) -> list[str]:
-    return [finding["says"] for finding in findings(told, section)]
+    return [finding["message"] for finding in findings(told, section)]
 
 
 def test_doctor_leaves_no_refusal_in_the_log_of_the_admin_runtime(there: Stage) -> None:
@@ -212,8 +212,8 @@ def test_the_admin_runtime_completes_only_what_could_not_be_checked() -> None:
     assert [each.name for each in found.sections] == ["a", "b", "c"]
     assert found.sections[0] == mine.sections[0]
     checked, problem = found.sections[1].findings
-    assert checked.text == "checked by the admin runtime, because these credentials may not"
-    assert (problem.text, found.to_do, found.not_seen) == ("p", ("2",), ("c",))
+    assert checked.message == "checked by the admin runtime, because these credentials may not"
+    assert (problem.message, found.to_do, found.not_seen) == ("p", ("2",), ("c",))
 
 
 def test_queues_that_need_nothing_are_counted_whatever_is_said_of_the_others() -> None:
@@ -223,7 +223,7 @@ def test_queues_that_need_nothing_are_counted_whatever_is_said_of_the_others() -
     made = compare_with_code(queue_views(server, None), server, declared)
     found = rules.check_queues(made)
     assert len(found) > 2
-    assert found[0].text == "1 of 2 queues are healthy"
+    assert found[0].message == "1 of 2 queues are healthy"
 
 
 def test_an_older_server_lacks_things_and_says_what_that_means() -> None:
@@ -263,14 +263,14 @@ async def test_push_consumers_that_services_made_are_reported(server: EmbeddedSe
         await api.request(raw.connection, "CONSUMER.CREATE.JOBS.spy.trellis.jobs.garden.>", body)
         readers = await list_readers(raw.connection)
     [finding] = rules.check_readers(readers)
-    assert finding.text.startswith("JOBS/spy pushes the jobs of garden to somewhere:")
+    assert finding.message.startswith("JOBS/spy pushes the jobs of garden to somewhere:")
     assert str(finding.remedy).endswith("nats consumer rm JOBS spy")
 
 
 def test_a_service_with_very_many_readers_is_reported() -> None:
     many = [Reader("JOBS", f"r{number}", "garden") for number in range(rules.MAX_READERS + 1)]
     [finding] = rules.check_readers(many)
-    assert finding.text.startswith("1001 consumers of JOBS read the jobs of garden")
+    assert finding.message.startswith("1001 consumers of JOBS read the jobs of garden")
     [finding] = rules.check_readers(many[1:])
     assert finding.level is Level.FINE
 
@@ -280,7 +280,7 @@ def test_one_reader_is_not_called_readers() -> None:
         rules.check_readers([Reader("JOBS", f"r{n}", "lab") for n in range(number)])
         for number in (1, 2)
     ]
-    assert [finding.text.split(" of ")[0] for [finding] in found] == ["1 reader", "2 readers"]
+    assert [finding.message.split(" of ")[0] for [finding] in found] == ["1 reader", "2 readers"]
 
 
 @pytest.mark.parametrize(
@@ -301,8 +301,8 @@ async def test_a_limit_by_which_the_log_drops_events_is_broken(
 ) -> None:
     await _limit_log(server.url, settings)
     told = (await asyncio.to_thread(Place(server.url).shell, "doctor", "--json")).json
-    [finding] = [each for each in findings(told, "streams") if "deletes" in each["says"]]
-    assert f"because it has {limit}: jobs lose" in finding["says"]
+    [finding] = [each for each in findings(told, "streams") if "deletes" in each["message"]]
+    assert f"because it has {limit}: jobs lose" in finding["message"]
     assert finding["level"] == "broken"
     assert finding["remedy"].endswith(f": nats stream edit JOBS {option}")
 
@@ -324,8 +324,8 @@ async def test_without_jobs_control_only_operations_do_not_work(server: Embedded
     async with probe(server.url) as raw:
         await provision(raw.connection, Topology(raw.features, with_control=False))
     told = (await asyncio.to_thread(Place(server.url).shell, "doctor", "--json")).json
-    [finding] = [each for each in findings(told, "streams") if "missing" in each["says"]]
-    assert finding["says"].startswith("JOBS_CONTROL is missing: jobs run, but operations on many")
+    [finding] = [each for each in findings(told, "streams") if "missing" in each["message"]]
+    assert finding["message"].startswith("JOBS_CONTROL is missing: jobs run, but operations on many")
     assert (finding["level"], finding["remedy"]) == ("warning", rules.CREATE_MISSING)
 
 
@@ -347,8 +347,8 @@ def test_an_admin_runtime_of_another_version_wants_the_upgrade_finished(
 ) -> None:
     found = rules.check_version("1.0.0", of_daemon)
     assert found.level is Level.WARNING
-    assert "1.0.0" in found.text
-    assert (of_daemon or "an older version of trellis-jobs") in found.text
+    assert "1.0.0" in found.message
+    assert (of_daemon or "an older version of trellis-jobs") in found.message
     assert "the same version of trellis-jobs" in str(found.remedy)
 
 
@@ -368,9 +368,9 @@ def test_replicas_that_lag_behind_and_too_few_in_a_cluster_want_attention() -> N
     healthy = Replication("JOBS", 3, "n1", ())
     assert [f.level for f in rules.check_replication([healthy], "c")] == [Level.FINE]
     away = Replication("JOBS", 3, "n1", ("n2",))
-    assert "n2" in rules.check_replication([away], "c")[0].text
+    assert "n2" in rules.check_replication([away], "c")[0].message
     lagging = Replication("JOBS", 3, "n1", (), ("n3",))
-    assert "replica on n3 lags behind" in rules.check_replication([lagging], "c")[0].text
+    assert "replica on n3 lags behind" in rules.check_replication([lagging], "c")[0].message
     headless = Replication("JOBS", 3, None, ())
     assert rules.check_replication([headless], "c")[0].level is Level.BROKEN
     single = Replication("JOBS", 1, None, (), is_clustered=False)

@@ -79,7 +79,7 @@ def test_doctor_says_so(hanging: tuple[Stage, str]) -> None:
     assert told.code == 1
     sections = {each["name"]: each["findings"] for each in told.json["sections"]}
     [hangs] = sections["admin"]
-    assert (hangs["level"], hangs["says"].startswith(HANGS)) == ("broken", True)
+    assert (hangs["level"], hangs["message"].startswith(HANGS)) == ("broken", True)
     [remedy] = told.json["toDo"]
     assert remedy.startswith("restart the admin runtime that does not answer")
 
@@ -89,6 +89,6 @@ def test_doctor_checks_permissions_of_the_server_meanwhile(hanging: tuple[Stage,
     there, _ = hanging
     sections = there.shell("doctor", "--json").json["sections"]
     [found] = [each["findings"] for each in sections if each["name"] == "permissions"]
-    permitted, unknown = (each["says"] for each in found)
+    permitted, unknown = (each["message"] for each in found)
     assert permitted.startswith("permitted: see streams")
     assert unknown == "not known: ask the admin runtime, change jobs through it"

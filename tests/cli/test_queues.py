@@ -71,7 +71,7 @@ def test_every_queue_of_the_server_is_listed_with_what_waits(there: Stage) -> No
     ended = there.shell(*LIST, "--json")
     assert (ended.code, ended.err) == (0, "")
     work = queues_of(ended.json)["lab/work"]
-    assert (work["depth"], work["inFlight"], work["asking"]) == (2, 0, 0)
+    assert (work["depth"], work["inFlight"], work["freeSlots"]) == (2, 0, 0)
     assert (work["paused"], work["ackWaitMs"]) == (False, 1000)
     assert (work["unattended"], work["workers"]) == (True, 0)
     assert work["states"]["pending"] == 2
@@ -275,7 +275,7 @@ def test_work_of_a_queue_that_never_had_a_worker_is_listed() -> None:
     [queue] = queue_views([], projected(0, pending=2, retry=1))
     assert (queue.name, queue.depth, queue.waiting, queue.unattended) == ("lab/work", None, 3, True)
     [finding] = check_queues([queue])[1:]
-    assert (finding.text, finding.remedy) == (
+    assert (finding.message, finding.remedy) == (
         "lab/work: 3 waiting, and no worker is available",
         "start workers for lab/work",
     )

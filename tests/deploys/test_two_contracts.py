@@ -167,7 +167,7 @@ async def test_health_and_doctor_report_it(server: EmbeddedServer, tmp_path: Pat
         one, other = sorted(map(contract_digest, (CHARGING, REFUNDING)))
         words = f"the workers of billing/pay have different contracts (workers of each: {one}: 1, "
         assert str(check.error) == f"{words}{other}: 1)"
-        found = [each for each in rules.check_health(health) if "billing/pay" in each.text]
+        found = [each for each in rules.check_health(health) if "billing/pay" in each.message]
         assert "rename one" in str(found[0].remedy)
         [service] = [each async for each in admin.services()]
         assert {worker.contract_digest for worker in service.workers} == {one, other}

@@ -213,8 +213,8 @@ async def test_doctor_checks_through_the_admin_runtime_what_an_operator_may_not(
     assert told["notSeen"] == []
     sections = {each["name"]: each["findings"] for each in told["sections"]}
     for name in ("streams", "readers", "clock"):
-        assert sections[name][0]["says"].startswith("checked by the admin runtime")
-    assert {"level": "fine", "says": "JOBS_WORK is up to date"} in sections["streams"]
+        assert sections[name][0]["message"].startswith("checked by the admin runtime")
+    assert {"level": "fine", "message": "JOBS_WORK is up to date"} in sections["streams"]
     alone = await command(installation, "reader", "doctor", "--json")
     assert {"streams", "readers", "clock"} <= set(orjson.loads(alone.stdout)["notSeen"])
 

@@ -119,7 +119,7 @@ def test_doctor_names_workers_whose_clock_is_wrong() -> None:
         )
 
     found = check_worker_clocks([view("a", 7_200_000), view("b", -3000), view("c", 900)])
-    assert [finding.text for finding in found] == [
+    assert [finding.message for finding in found] == [
         "the clock of worker a of lab is 2 h ahead of the server's",
         "the clock of worker b of lab is 3 s behind the server's",
     ]

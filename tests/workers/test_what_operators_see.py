@@ -117,7 +117,7 @@ def test_doctor_tells_what_is_wrong_with_workers() -> None:
 
     def says(*processes: Any, beats: tuple[WorkerView, ...] = ()) -> list[tuple[Level, str]]:
         found = check_worker_records(processes, beats, now)
-        return [(finding.level, finding.text) for finding in found]
+        return [(finding.level, finding.message) for finding in found]
 
     assert says(view(RUNNING, RUNNING, 1, **queues)) == []
     assert says(view(RUNNING, RUNNING, 1, **queues, **silence)) == [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
-
 from jobs_admin.api.views.base import View
 
 
@@ -22,7 +20,7 @@ class Finding(View):
     """`remedy` says what to do about it; None if nothing needs to be done."""
 
     level: Level
-    text: str = Field(alias="says")
+    message: str
     remedy: str | None = None
 
 

@@ -14,8 +14,9 @@ class QueueView(View):
     """A queue, as its consumer on the server and the projection describe it.
 
     `depth` counts jobs that were not delivered yet, `in_flight` jobs that were delivered and not
-    settled, and `asking` free slots of workers. These and the other fields of the consumer are None
-    when the server has no consumer of the queue, because no worker of it was ever started.
+    settled, and `free_slots` the jobs that workers have requested and not received. These and the
+    other fields of the consumer are None when the server has no consumer of the queue, because no
+    worker of it was ever started.
     `paused_until` is None also for a pause that lasts until the queue is resumed.
 
     `states`, `per_minute` and `workers` come from the projection, and are None without it.
@@ -29,7 +30,7 @@ class QueueView(View):
     type: str
     depth: int | None = None
     in_flight: int | None = None
-    asking: int | None = None
+    free_slots: int | None = None
     ack_wait_ms: int | None = None
     paused: bool | None = None
     delivery_limit: int | None = None

@@ -163,5 +163,5 @@ def _table(found: Diagnosis) -> Table:
     for section in found.sections:
         for index, finding in enumerate(section.findings):
             title = Text(section.name if index == 0 else "", "bold")
-            table.add_row(title, _LABELS[finding.level], Text(finding.text))
+            table.add_row(title, _LABELS[finding.level], Text(finding.message))
     return table

@@ -105,7 +105,7 @@ def _cells(queue: QueueView, output: Output) -> dict[str, str]:
         "in progress": _count(queue.in_flight),
         "retry": "" if queue.states is None else count(queue.states.get("retry", 0)),
         "oldest": _age(queue, output),
-        "free slots": _count(queue.asking),
+        "free slots": _count(queue.free_slots),
         "workers": _workers(queue),
         "slots": _count(queue.worker_slots),
         "ack wait": "" if queue.ack_wait_ms is None else _milliseconds(queue.ack_wait_ms),
