@@ -325,7 +325,9 @@ async def test_without_jobs_control_only_operations_do_not_work(server: Embedded
         await provision(raw.connection, Topology(raw.features, with_control=False))
     told = (await asyncio.to_thread(Place(server.url).shell, "doctor", "--json")).json
     [finding] = [each for each in findings(told, "streams") if "missing" in each["message"]]
-    assert finding["message"].startswith("JOBS_CONTROL is missing: jobs run, but operations on many")
+    assert finding["message"].startswith(
+        "JOBS_CONTROL is missing: jobs run, but operations on many"
+    )
     assert (finding["level"], finding["remedy"]) == ("warning", rules.CREATE_MISSING)
 
 
