@@ -271,12 +271,19 @@ class AdminClient:
 
     async def direct_workers(
         self,
-        workers: Sequence[tuple[str, str]],
+        workers: Sequence[tuple[str, str]] | WorkerFilter,
         state: WorkerState,
         *,
         reason: str | None = None,
     ) -> tuple[DirectedWorker, ...]:
-        """Direct workers, named by service and instance id, to run, to be quiet or to terminate."""
+        """Direct workers to run, to be quiet or to terminate.
+
+        `workers` are services and instance ids, or a filter that the admin runtime applies. Then
+        the reply names the workers that matched.
+        """
+        if isinstance(workers, WorkerFilter):
+            fields = {**worker_fields(workers), "state": state, "reason": reason}
+            return (await self._rpcs.ask(Rpcs.DIRECT_WORKERS, **fields)).workers
         named = [{"service": service, "instanceId": instance} for service, instance in workers]
         directed: list[DirectedWorker] = []
         for start in range(0, len(named), MAX_PAGE_SIZE):

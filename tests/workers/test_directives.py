@@ -19,15 +19,18 @@ from jobs_admin.workers.directives import WantedState, WorkerDirectives
 from jobs_admin.workers.wait import Progress, progress_of
 from tests.cli.shell import Ended
 from tests.cli.stage import Place
-from tests.support.example_service import Task
+from tests.support.example_service import Report, Task, example_jobs, task_worker
 from tests.support.facts import until
 from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import Probe, probe, producer
 from tests.support.worker_process import worker_process
 from tests.workers.records import records_of, registered_worker, the_worker, until_record
 from tests.workers.test_dead_workers import admins
+from trellis_jobs import Service
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
+from trellis_jobs.jetstream.control.worker_records import StoredWorker
+from trellis_jobs.model.values import replace
 from trellis_jobs.model.worker_states import WorkerState
 
 
@@ -239,8 +242,83 @@ async def test_what_cannot_be_done_is_said(server: EmbeddedServer) -> None:
         assert [each["progress"] for each in phase["workers"]] == ["followed", "followed"]
 
 
+DEPOT = example_jobs("depot", Task, Report, store={})
+
+
+@asynccontextmanager
+async def depot_worker(url: str) -> AsyncIterator[None]:
+    made = task_worker(Service(DEPOT, version="1.4", labels=["eu"], dead_after=500))
+    async with made.service.connect(url):
+        yield
+
+
+async def write_record_of_another_host(raw: Probe) -> None:
+    """As a worker on another machine would register."""
+    (stored,) = await records_of(raw).all("depot")
+    profile = replace(stored.record.profile, instance="elsewhere", hostname="host-9")
+    await records_of(raw).write(replace(stored.record, profile=profile), 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (WorkerFilter(service="lab"), {"blue", "green"}),
+        (WorkerFilter(labels=("blue",)), {"blue"}),
+        (WorkerFilter(labels=("eu", "green")), {"green"}),
+        (WorkerFilter(host="host-9"), {"elsewhere"}),
+        (WorkerFilter(version="1.4"), {"blue", "depot", "elsewhere"}),
+        (WorkerFilter(version="1.4", service="lab"), {"blue"}),
+        (WorkerFilter(labels=("blue", "green")), set()),
+        (WorkerFilter(service="shop"), set()),
+    ],
+    ids=str,
+)
+async def test_a_request_with_a_filter_directs_the_workers_that_match_and_no_others(
+    server: EmbeddedServer, tmp_path: Path, wanted: WorkerFilter, expected: set[str]
+) -> None:
+    blue: dict[str, Any] = {"version": "1.4", "labels": ["eu", "blue"]}
+    green: dict[str, Any] = {"version": "1.5", "labels": ["eu", "green"]}
+    async with (
+        registered_worker(server.url, "work", dead_after=500, **blue),
+        registered_worker(server.url, "slow", dead_after=500, **green),
+        depot_worker(server.url),
+        admins(server.url, tmp_path),
+        AdminClient.connect(server.url, by="ada") as admin,
+        probe(server.url) as raw,
+    ):
+        await write_record_of_another_host(raw)
+        before = await records_of(raw).all()
+        names = {stored.record.profile.instance: _name(stored) for stored in before}
+        answer = await admin.direct_workers(wanted, WorkerState.QUIET, reason="deploy")
+        assert {names[each.instance_id] for each in answer} == expected
+        assert len(answer) == len(expected)
+        assert all(each.outcome is DirectiveOutcome.DIRECTED for each in answer)
+
+        async def have_followed() -> bool:
+            """No process is behind the record of the other host, so no worker follows there."""
+            after = await records_of(raw).all()
+            quiet = {_name(each) for each in after if each.record.state is WorkerState.QUIET}
+            return quiet == expected - {"elsewhere"}
+
+        await until(have_followed, "the selected workers are quiet")
+        directed = [each for each in await records_of(raw).all() if each.record.directive]
+        assert {_name(each) for each in directed} == expected
+        for each in directed:
+            assert each.record.directive is not None
+            assert (each.record.directive.by, each.record.directive.reason) == ("ada", "deploy")
+
+
+def _name(stored: StoredWorker) -> str:
+    profile = stored.record.profile
+    if profile.hostname == "host-9":
+        return "elsewhere"
+    return "depot" if profile.service == "depot" else profile.labels[-1]
+
+
 async def test_a_request_must_select_workers(server: EmbeddedServer, tmp_path: Path) -> None:
     async with admins(server.url, tmp_path), AdminClient.connect(server.url) as admin:
+        with pytest.raises(Invalid, match="name the workers, or give a filter"):
+            await admin.direct_workers(WorkerFilter(), WorkerState.QUIET)
         with pytest.raises(Invalid):
             await admin.direct_workers([("lab", "a b")], WorkerState.QUIET)
         (directed,) = await admin.direct_workers([("lab", "nosuch")], WorkerState.QUIET)
