@@ -21,6 +21,7 @@ from typing import Final
 from tests.chaos.checker import Violation
 from tests.crash_points import record
 from tests.crash_points.campaign import Kill, Passed, carry_out, discover, kills, part_of, passed_in
+from tests.crash_points.scenarios import SCENARIOS
 from tests.crash_points.unpassed import BY_CHANCE
 
 PARALLEL_RUNS: Final = 6
@@ -32,10 +33,14 @@ Wrong = dict[str, list[Violation]]
 
 async def main(asked: argparse.Namespace, folder: Path) -> int:
     wrong: Wrong = {}
-    passed = await _discover(folder, wrong)
+    if asked.scenario:
+        looks = await discover(folder / "undisturbed", PARALLEL_RUNS, [asked.scenario])
+        passed, lacking = passed_in(looks), []
+    else:
+        passed = await _discover(folder, wrong)
+        lacking = record.lacking(record.read(), record.made_of(passed))
     if asked.write:
         return _write(passed, wrong)
-    lacking = record.lacking(record.read(), record.made_of(passed))
     wanted = [kill for kill in kills(passed, asked.seed) if asked.only in str(kill)]
     planned = part_of(wanted, asked.part)
     missed = await _die(planned, folder / "deaths", wrong)
@@ -102,9 +107,13 @@ def _asked() -> argparse.Namespace:
     reader = argparse.ArgumentParser(prog="python -m tests.crash_points", description=__doc__)
     reader.add_argument("--seed", type=int, default=0)
     reader.add_argument("--only", default="", help="what the name of a death must contain")
+    reader.add_argument("--scenario", choices=sorted(SCENARIOS), help="all deaths of this one only")
     reader.add_argument("--part", default="1/1", help="2/3: the second of three parts")
     reader.add_argument("--write", action="store_true", help="passed.json, and kill nothing")
-    return reader.parse_args()
+    asked = reader.parse_args()
+    if asked.write and asked.scenario:
+        reader.error("passed.json holds all scenarios: --write goes without --scenario")
+    return asked
 
 
 if __name__ == "__main__":

@@ -73,8 +73,19 @@ async def be_directed(url: str, folder: Path) -> None:
     await _work(mill(folder, dead_after=2), url, folder, ["plain"])
 
 
-async def _work(service: Service[TaskJobs], url: str, folder: Path, queues: Sequence[str]) -> None:
-    async with service.connect(url, workers=Workers(queues)):
+async def share_slots(url: str, folder: Path) -> None:
+    """Work on several queues, the most important first, with two jobs at once at most."""
+    await _work(mill(folder), url, folder, ["plain", "keyed", "single"], total=2)
+
+
+async def _work(
+    service: Service[TaskJobs],
+    url: str,
+    folder: Path,
+    queues: Sequence[str],
+    total: int | None = None,
+) -> None:
+    async with service.connect(url, workers=Workers(queues, total_concurrency=total)):
         ending = asyncio.create_task(service.wait())
         await asyncio.sleep(0)  # now it listens to signals
         (folder / "ready").touch()

@@ -35,6 +35,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         work.losing_the_queue,
         work.losing_the_keys,
         work.being_directed,
+        work.sharing_slots,
         admin.projecting,
         admin.starting_again,
         admin.looking_after,

@@ -56,10 +56,6 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
     "a server without the stream of the records, which this only reads": (
         "jobs_admin.workers.registry:WorkerRegistry.run:asyncio.sleep",
     ),
-    "a wait for a slot of the whole process: nothing is written before it is there "
-    "(tests/workers/test_shared_limit.py)": (
-        "trellis_jobs.worker.shared_capacity:SharedCapacity.acquire:self._until_granted",
-    ),
     "replicas that lag behind, which one server has not": (
         f"{_READS}.latest:asyncio.sleep",
         f"{_READS}.find:asyncio.sleep",
@@ -208,6 +204,5 @@ BY_CHANCE: Final = frozenset(
         "trellis_jobs.worker.running_job:RunningJob._check_end_once:self._check_end",
         "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",
         "trellis_jobs.worker.capacity:Capacity.acquire:self._until_granted",
-        "trellis_jobs.worker.capacity:Capacity._until_granted:granted",
     }
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -290,6 +290,47 @@ async def being_directed(stage: Stage) -> None:
         await running.cancel()
         await p.until_over(running, await p.create(p.jobs.plain))
         await stage.end()
+
+
+async def sharing_slots(stage: Stage) -> None:
+    """Two slots for three queues: jobs wait for a slot, or for their key, or arrive without a slot.
+
+    The worker is also paused, and loses its connection.
+    """
+    async with fault_proxy(stage.url) as way, people(stage) as p:
+        jobs = p.jobs
+        refs = [
+            await p.create(jobs.single, "always fail"),
+            *[await p.create(jobs.keyed, "nap") for _ in range(3)],
+            await p.create(jobs.keyed, "fail once", key="other"),
+            await p.create(jobs.plain, "give up"),
+            await p.create(jobs.plain, "fail once"),
+            await p.create(jobs.plain, "nap", seconds=0.7),
+        ]
+        await stage.begin(parts.share_slots, way.url)
+        await p.until_over(*refs)
+        holder = await p.create(jobs.keyed, "wait")
+        await p.until_started(holder)
+        following = [await p.create(jobs.keyed, "nap") for _ in range(2)]
+        await p.until_all_are_out(jobs.keyed)
+        # All queues are empty now, so one job of each arrives, for the one slot that is left.
+        held = [await p.create(queue, "wait") for queue in (jobs.single, jobs.plain)]
+        await stage.until(partial(is_any_started, p, held), "both slots are in use")
+        for ref in (holder, *held):
+            await ref.cancel()
+        await p.until_over(holder, *held, *following)
+        stage.signal(signal.SIGTSTP)
+        await stage.until(lambda: says(stage, "worker is now quiet"), "the worker pauses")
+        later = [await p.create(queue, "nap") for queue in (jobs.single, jobs.keyed, jobs.plain)]
+        stage.signal(signal.SIGCONT)
+        await p.until_started(later[-1])
+        way.cut()
+        await p.until_over(*later)
+        await stage.end()
+
+
+async def is_any_started(p: People, refs: Sequence[JobRef[Report]]) -> bool:
+    return any([EventKind.STARTED in await p.raw.kinds(ref) for ref in refs])
 
 
 async def write(
