@@ -8,7 +8,7 @@ CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks 
 PROSE := $(CODE) $(wildcard docs deploy contracts *.md)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types words format test test-fast fuzz model soak bench bench-peers bench-scale docs site constraints clean
+.PHONY: help setup dev check lint types words format test test-fast fuzz model soak workers-long bench bench-peers bench-scale docs site constraints clean
 
 help:  ## list these verbs
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ model: setup  ## explore the protocol further than the tests do: every interleav
 
 soak: setup  ## kill the admin runtime again and again while it projects 50,000 jobs
 	SOAK_JOBS=50000 SOAK_KILLS=20 $(BIN)/pytest -q tests/admin/test_killed_while_projecting.py
+
+workers-long: setup  ## freeze, block and cut off workers with the default settings; three minutes
+	WORKERS_LONG=1 $(BIN)/pytest -q -s -rA tests/workers/test_dead_workers.py -k "default and settings"
 
 SEED ?= 1
 CHAOS := $(BIN)/python -m tests.chaos --seed $(SEED)
