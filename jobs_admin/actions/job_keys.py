@@ -20,7 +20,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.keys import slots as key_slots
-from trellis_jobs.model.keys.fencing import fencing_event, is_takeover
+from trellis_jobs.model.keys.fencing import fencing_event, is_takeover, lost_with_worker
 from trellis_jobs.model.keys.state import (
     KEYS_BUCKET,
     KeyAddress,
@@ -153,16 +153,16 @@ class JobKeys:
     ) -> Released | NoSlot | StillRenewed:
         """Free a slot whose lease has expired: record it in the log first, then drop it (design 5).
 
-        `because` says who requested it, and why.
+        The slot of a worker that was declared dead can be freed before that, because an operator
+        can know that the process is gone. `because` says who requested it, and why.
         """
         held = await self.read_leases(key)
         slot = None if held is None else held.state.slot_of(job_id)
         if held is None or slot is None:
             return NoSlot()
-        state = held.state
-        if slot.token not in held.expired:
+        state, job = held.state, JobAddress(key.service, key.job_type, job_id)
+        if slot.token not in held.expired and not await self._is_lost_with_worker(job, slot):
             return StillRenewed(slot, held.remaining[slot.token])
-        job = JobAddress(key.service, key.job_type, job_id)
         latest = await self._appender.current(job)
         appended = None
         if latest is not None:
@@ -172,6 +172,13 @@ class JobKeys:
         counted = is_takeover(appended.head.status if appended else None)
         await self._apply(key, lambda now: key_slots.drop(now, slot.token, counted=counted))
         return Released(appended.head if appended else None, slot)
+
+    async def _is_lost_with_worker(self, job: JobAddress, slot: Slot) -> bool:
+        for kind in (e.EventKind.DEAD, e.EventKind.RETRY):
+            newest = await self._appender.newest(job, kind)
+            if newest is not None and lost_with_worker(newest.event, slot.token):
+                return True
+        return False
 
     def _fencing(
         self, latest: Latest, job: JobAddress, state: KeyState, slot: Slot, because: str

@@ -223,7 +223,7 @@ class AdminClient:
     async def release_key(
         self, service: str, type: str, key: str, job_id: str, *, reason: str | None = None
     ) -> KeyView:
-        """Free the slot of a job whose worker no longer renews it."""
+        """Free the slot of a job whose worker no longer renews it, or was declared dead."""
         fields = {"service": service, "type": type, "key": key, "job_id": job_id}
         return await self._rpcs.ask(Rpcs.RELEASE_KEY, **fields, reason=reason)
 

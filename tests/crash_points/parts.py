@@ -225,6 +225,7 @@ async def press_in(url: str, folder: Path) -> None:
             assert isinstance(outcome, Accepted | Replaced)
             promises.keep(outcome.ref)
         promises.keep(await jobs.merging.create(Task()))
+        promises.keep(await jobs.strict.create(Task(key="over")))
         admitted = partial(_admitted, jobs.strict)
         promises.keep(await until(admitted, "the key is free", deadline=_TIMEOUT))
     (folder / "ready").touch()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
+from tests import given
 from tests.admin.upkeep_lab import purge
 from tests.crash_points import parts
 from tests.crash_points.mill import MILL, mill
@@ -56,6 +58,7 @@ async def pressing_in(stage: Stage) -> None:
         await purge(p.raw, WORK)
         await p.reserve(jobs.merging, "never", age=300)
         await p.reserve(jobs.newest, "born-late", "unborn")
+        await leave_slot(p, await p.create(jobs.strict, key="over"))
         late = await given_birth(p, "born-late")
         try:
             await stage.begin(parts.press_in)
@@ -363,6 +366,14 @@ async def losing_the_queue(stage: Stage) -> None:
         await provision(p.raw.connection, Topology(p.raw.features))
         await p.until_over(ref)
         await stage.end()
+
+
+async def leave_slot(p: People, ref: JobRef[Report]) -> None:
+    """The job has ended, and is in its key all the same."""
+    await ref.cancel()
+    now = utc_now()
+    slot = given.slot(ref.id, heartbeat_at=now, expires_at=now + timedelta(seconds=0.5))
+    await p.key(p.jobs.strict, "over").change(lambda state: replace(state, active=(slot,)))
 
 
 def says(stage: Stage, words: str, times: int = 1) -> bool:

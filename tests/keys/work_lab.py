@@ -86,6 +86,15 @@ YARD: Final = example_jobs(
         "key": by_key(),
         "queue": MANY,
     },
+    # A worker's death is the end of its jobs.
+    calm_last={
+        "concurrency": 10,
+        "ack_wait": CALM,
+        "max_deliver": 1,
+        "key": by_key(),
+        "queue": MANY,
+    },
+    calm_strict={"concurrency": 10, "ack_wait": CALM, "max_deliver": 1, "key": by_key()},
     # A job that waits for its key here reads the key again only when it is told of a change.
     serene={
         "concurrency": 10,
@@ -348,13 +357,21 @@ class YardProcess:
 
 @contextmanager
 def yard_process(
-    url: str, folder: Path, queue: str, *, concurrency: int = 0, creates: int = 0
+    url: str,
+    folder: Path,
+    queue: str,
+    *,
+    concurrency: int = 0,
+    creates: int = 0,
+    dead_after: float = 25.0,
 ) -> Iterator[YardProcess]:
     """It works on one queue, or several with commas between.
 
     It creates `creates` jobs of the last one, over five keys, once it is told to.
     """
-    started = start_process(url, folder, queue, concurrency=concurrency, creates=creates)
+    started = start_process(
+        url, folder, queue, concurrency=concurrency, creates=creates, dead_after=dead_after
+    )
     try:
         yield started
     finally:
@@ -363,11 +380,17 @@ def yard_process(
 
 
 def start_process(
-    url: str, folder: Path, queue: str, *, concurrency: int = 0, creates: int = 0
+    url: str,
+    folder: Path,
+    queue: str,
+    *,
+    concurrency: int = 0,
+    creates: int = 0,
+    dead_after: float = 25.0,
 ) -> YardProcess:
     folder.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "tests.keys.work_lab", url, str(folder), queue]
-    argv += [str(concurrency), str(creates)]
+    argv += [str(concurrency), str(creates), str(dead_after)]
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
     return YardProcess(process, folder)
@@ -414,8 +437,9 @@ async def _create(jobs: Queue[Task, Report], folder: Path, count: int) -> None:
     (folder / "outcomes").write_text("".join(made))
 
 
-async def _main(url: str, folder: Path, queue: str, concurrency: int, creates: int) -> None:
-    service = Service(YARD, grace=5.0)
+async def _main(
+    service: Service[TaskJobs], url: str, folder: Path, queue: str, concurrency: int, creates: int
+) -> None:
     notebook = _Notebook(folder)
     for name in queue.split(","):
         worked_on: Queue[Task, Report] = getattr(service.jobs, name)
@@ -439,5 +463,6 @@ if __name__ == "__main__":
     import logging
 
     logging.basicConfig(level=logging.INFO)
-    _, to, where, which, at_once, new = sys.argv
-    asyncio.run(_main(to, Path(where), which, int(at_once), int(new)))
+    _, to, where, which, at_once, new, silent = sys.argv
+    yard = Service(YARD, grace=5.0, dead_after=float(silent))
+    asyncio.run(_main(yard, to, Path(where), which, int(at_once), int(new)))

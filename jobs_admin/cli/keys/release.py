@@ -29,7 +29,9 @@ def release(
 ) -> None:
     """Release the key of a job whose lease has expired, so that the next waiting job gets it.
 
-    A running job renews its lease and keeps its key; cancel the job to stop it.
+    A running job renews its lease and keeps its key; cancel the job to stop it. The key of a job
+    whose worker was declared dead can be released at once: make sure first that the process is
+    gone, because one that is only cut off may still run its handler.
     """
     *key_words, job_id = names
     try:

@@ -12,10 +12,17 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.backlog import Admission, Admitted, Replaced, WhenFull, admit
-from trellis_jobs.model.keys.fencing import NoFence, fence, fencing_event, is_takeover
+from trellis_jobs.model.keys.fencing import (
+    NoFence,
+    fence,
+    fencing_event,
+    is_takeover,
+    lost_with_worker,
+)
 from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.keys.template import JobKey
 
@@ -155,7 +162,10 @@ class KeyCoordinator:
             )
 
     async def forget_ended(self, key: JobKey, seen: KeyState) -> None:
-        """Remove the entries of jobs that have ended, or that were never created."""
+        """Remove the entries of jobs that have ended, or that were never created.
+
+        A job that ended because its worker counted as dead keeps its slot until its lease is over.
+        """
         entries = [
             *((slot.job_id, slot.since, slot.started_at) for slot in seen.active),
             *(
@@ -165,6 +175,9 @@ class KeyCoordinator:
         ]
         answers = await asyncio.gather(*(self._is_gone(*entry) for entry in entries))
         gone = [job_id for (job_id, *_), is_gone in zip(entries, answers, strict=True) if is_gone]
+        for slot in seen.active:
+            if slot.job_id in gone and await self._may_still_run(slot):
+                gone.remove(slot.job_id)
         if gone:
             log.info(
                 "finished jobs were removed from key %s: %s",
@@ -224,6 +237,13 @@ class KeyCoordinator:
                 return False
             latest = await self._latest_from_leader(job_id)
         return latest is None or latest.head.status.is_over
+
+    async def _may_still_run(self, slot: Slot) -> bool:
+        for kind in (EventKind.DEAD, EventKind.RETRY):
+            last = await self._events.last(self._address(slot.job_id), kind)
+            if last is not None and lost_with_worker(last.event, slot.token):
+                return True
+        return False
 
     async def latest(self, job_id: str, since: int = 0) -> Latest | None:
         """Returns a read not older than `since`, or None if the job does not exist."""

@@ -77,6 +77,19 @@ def is_takeover(status: JobStatus | None) -> bool:
     return status is not None and status.state is JobState.STALE
 
 
+def lost_with_worker(event: e.Event | None, token: str) -> bool:
+    """Whether the event ended the attempt with this slot because its worker counted as dead.
+
+    The worker may only be cut off. Then its handler runs until the lease of the slot is over.
+    """
+    return (
+        isinstance(event, e.Dead | e.RetryScheduled)
+        and event.attempt is not None
+        and event.attempt.id == token
+        and event.error.type == Interruption.WORKER_DEATH
+    )
+
+
 def concurrency_of(key: JobKey, slot: Slot) -> Concurrency:
     """Returns the concurrency fields for events of a job that holds a slot."""
     return Concurrency(
