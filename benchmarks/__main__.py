@@ -19,6 +19,7 @@ from benchmarks import (
     projection,
     recovery,
     rounds,
+    total_limit,
 )
 from benchmarks.keyed_report import keyed_report, keyed_table
 from benchmarks.report import Report, Say, report, table
@@ -127,8 +128,15 @@ def _operations(url: str, _: Traffic, options: Options, say: Say) -> tuple[Repor
     return {"operations": figures}, operations.table(figures)
 
 
+def _total(url: str, traffic: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
+    size = total_limit.QUICK if options.quick else total_limit.USUAL
+    figures = total_limit.measure(url, traffic, size, say)
+    return {"total_limit": figures}, total_limit.table(figures)
+
+
 PARTS: Final = {
     "jobs": _jobs,
+    "total-limit": _total,
     "keys": _keys,
     "projection": _projection,
     "commands": _commands,

@@ -64,6 +64,14 @@ def test_a_job_costs_the_runtime_as_many_messages_as_the_bare_pump(figures: Any)
         assert drained["ours"][direction] == pytest.approx(drained["ceiling"][direction], abs=0.5)
 
 
+def test_a_drain_with_a_total_limit_is_compared_with_one_without(figures: Any) -> None:
+    drains = figures["total_limit"]["drains"]
+    assert set(drains) == {"one queue", "three queues in order", "three queues by weights"}
+    for compared in drains.values():
+        assert compared["ratio"] > 0
+        assert all(figure > 0 for side in ("ceiling", "ours") for figure in compared[side].values())
+
+
 @pytest.mark.parametrize("keys", [1_000, 10, 1])
 @pytest.mark.parametrize("step", ["create_many", "drain", "end_to_end"])
 def test_each_number_of_keys_is_compared_with_the_unkeyed_queue(
