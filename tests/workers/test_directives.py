@@ -262,16 +262,17 @@ async def write_record_of_another_host(raw: Probe) -> None:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (WorkerFilter(service="lab"), {"blue", "green"}),
-        (WorkerFilter(labels=("blue",)), {"blue"}),
-        (WorkerFilter(labels=("eu", "green")), {"green"}),
-        (WorkerFilter(host="host-9"), {"elsewhere"}),
-        (WorkerFilter(version="1.4"), {"blue", "depot", "elsewhere"}),
-        (WorkerFilter(version="1.4", service="lab"), {"blue"}),
-        (WorkerFilter(labels=("blue", "green")), set()),
-        (WorkerFilter(service="shop"), set()),
+        pytest.param(WorkerFilter(service="lab"), {"blue", "green"}, id="service"),
+        pytest.param(WorkerFilter(labels=("blue",)), {"blue"}, id="label"),
+        pytest.param(WorkerFilter(labels=("eu", "green")), {"green"}, id="two labels"),
+        pytest.param(WorkerFilter(host="host-9"), {"elsewhere"}, id="host"),
+        pytest.param(WorkerFilter(version="1.4"), {"blue", "depot", "elsewhere"}, id="version"),
+        pytest.param(
+            WorkerFilter(version="1.4", service="lab"), {"blue"}, id="version of a service"
+        ),
+        pytest.param(WorkerFilter(labels=("blue", "green")), set(), id="labels of no worker"),
+        pytest.param(WorkerFilter(service="shop"), set(), id="service without workers"),
     ],
-    ids=str,
 )
 async def test_a_request_with_a_filter_directs_the_workers_that_match_and_no_others(
     server: EmbeddedServer, tmp_path: Path, wanted: WorkerFilter, expected: set[str]
