@@ -70,6 +70,21 @@ def created(**changes: Any) -> e.Created:
     )
 
 
+def scheduled(**changes: Any) -> e.Scheduled:
+    return replace(
+        e.Scheduled(
+            job=REPORT,
+            context=CONTEXT,
+            at=NOON,
+            tries=0,
+            payload={"doc": "d-1"},
+            max_tries=3,
+            run_at=after(3600),
+        ),
+        **changes,
+    )
+
+
 def retried(**changes: Any) -> e.Retried:
     return replace(
         e.Retried(
@@ -189,6 +204,7 @@ def _decided() -> e.EventFields:
 
 
 ONE_OF_EACH: Final[tuple[e.Event, ...]] = (
+    scheduled(),
     created(),
     started(),
     retry_scheduled(),
@@ -210,6 +226,7 @@ OF_KIND: Final[Mapping[EventKind, e.Event]] = {event.kind: event for event in ON
 
 # The shortest legal way into each state.
 LEADING_TO: Final[Mapping[JobState, tuple[e.Event, ...]]] = {
+    S.SCHEDULED: (scheduled(),),
     S.PENDING: (created(),),
     S.ACTIVE: (created(), started()),
     S.RETRY: (created(), started(), retry_scheduled()),

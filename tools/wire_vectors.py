@@ -83,6 +83,7 @@ KEY_STATE: Final = key_state(
 
 _ACTIVE = (created(deadline=after(600)), started())
 _BEFORE: Final[Mapping[EventKind, tuple[e.Event, ...]]] = {
+    EventKind.SCHEDULED: (),
     EventKind.CREATED: (),
     EventKind.STARTED: _ACTIVE[:1],
     EventKind.RETRIED: (*_ACTIVE, failed()),

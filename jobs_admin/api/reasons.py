@@ -8,6 +8,8 @@ from enum import StrEnum
 class Because(StrEnum):
     """Stable codes for scripts; the sentences beside them are for people and may change."""
 
+    DELAYED = "delayed"
+    OVERDUE = "overdue"
     PAST_DEADLINE = "past-deadline"
     RETRY_LATER = "retry-later"
     QUEUE_PAUSED = "queue-paused"

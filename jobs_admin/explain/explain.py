@@ -29,12 +29,33 @@ if TYPE_CHECKING:
 
 def explain(job: Job, facts: Facts) -> Explanation:
     match job.state:
+        case JobState.SCHEDULED:
+            return _delayed(job, facts.now)
         case JobState.PENDING | JobState.RETRY:
             return _waiting(job, facts)
         case JobState.ACTIVE:
             return _running(job, facts)
         case _:
             return explain_end(job)
+
+
+def _delayed(job: Job, now: datetime) -> Explanation:
+    at = job.status.next_attempt_at
+    if at is None or at <= now:
+        due = "" if at is None else f" {ago(at, now)}"
+        return Explanation(
+            Because.OVERDUE,
+            f"It was due{due}, and no process has released it yet.",
+            f"a worker of service {job.address.service} or the admin runtime releases it",
+            since=at,
+        )
+    return Explanation(
+        Because.DELAYED,
+        f"It is delayed until {format_time(at)}, which is {due_in(at, now)}.",
+        f"a worker of service {job.address.service} releases it at that time",
+        since=job.updated_at,
+        until=at,
+    )
 
 
 def _waiting(job: Job, facts: Facts) -> Explanation:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model import values
-from trellis_jobs.model.events import AttemptEvent, Begun, Event, EventKind
+from trellis_jobs.model.events import AttemptEvent, Described, Event, EventKind
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.redaction import redacted
@@ -164,7 +164,7 @@ def _project_job(
 
 def _note(row: JobRow, event: Event, changes: Changes) -> None:
     """Collect the payload or the log lines of an event that was applied."""
-    if isinstance(event, Begun):
+    if isinstance(event, Described):
         changes.begun.append((row.number, redacted(event.payload, event.secrets)))
     elif isinstance(event, AttemptEvent) and event.notes.lines:
         _number_lines(row, event.notes.lines, changes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from jobs_admin.projection.bulk_statement import BulkStatement
 from jobs_admin.projection.rows import COLUMNS
-from trellis_jobs.model.states import LIVE, JobState
+from trellis_jobs.model.states import ENQUEUED, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -98,7 +98,7 @@ def _has_error(job: Columns) -> bool:
 
 
 def _is_live_with_key(job: Columns) -> bool:
-    return _key(job) is not None and _state(job) in LIVE
+    return _key(job) is not None and _state(job) in ENQUEUED
 
 
 def _is_active_with_key(job: Columns) -> bool:

@@ -116,7 +116,7 @@ async def test_a_job_retried_runs_again_as_the_same_job(lab: AdminLab) -> None:
     assert (found.begun_by, found.by) == ("ann", None), "its handler failed it, not an operator"
     assert (earlier.begun_by, earlier.by) == (None, None)
     with pytest.raises(
-        Invalid, match=f"job {failed.id} failed at [^ ]*; only active, pending or retry"
+        Invalid, match=f"job {failed.id} failed at [^ ]*; only active, pending, retry or scheduled"
     ) as not_so:
         await lab.client.cancel(failed.id)
     assert " by " not in not_so.value.message

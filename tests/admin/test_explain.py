@@ -24,6 +24,7 @@ from tests.given import (
     key_state,
     retried,
     retry_scheduled,
+    scheduled,
     slot,
     started,
     waiting,
@@ -110,6 +111,21 @@ def test_who_paused_its_queue_and_why_is_told() -> None:
         "the bank is down."
     )
     assert found.details == {"pausedBy": "ann", "pauseReason": "the bank is down"}
+
+
+def test_it_is_delayed() -> None:
+    found = why(scheduled(run_at=after(3610)))
+    assert found.because is Because.DELAYED
+    assert found.until == after(3610)
+    assert found.sentence == "It is delayed until 2026-03-28T13:00:10Z, which is in 1 h."
+    assert found.next == "a worker of service documents releases it at that time"
+
+
+def test_its_time_has_come_and_no_process_has_released_it() -> None:
+    found = why(scheduled(run_at=after(5)))
+    assert found.because is Because.OVERDUE
+    assert found.sentence == "It was due 5 s ago, and no process has released it yet."
+    assert found.next == "a worker of service documents or the admin runtime releases it"
 
 
 def test_its_next_try_is_due_later() -> None:

@@ -106,6 +106,7 @@ def test_the_view_of_a_job_has_every_field_that_is_stored() -> None:
             lease_expires_at=after(31),
             stale_takeovers=1,
         ),
+        run_at=after(1),
         queue_policy=QueuePolicy(
             outcome="replaced", reason="replace-oldest", existing_job_id="a", replaced_job_id="b"
         ),

@@ -54,7 +54,7 @@ CONTEXTS = st.builds(
 def said(draw: st.DrawFn, event: e.Event) -> dict[str, Any]:
     """What the writer of this kind of event is free to say."""
     match event:
-        case e.Begun():
+        case e.Described():
             secrets = tuple(draw(st.lists(TEXT, max_size=3)))
             return {"payload": draw(JSON), "secrets": secrets, "deadline": draw(MOMENT)}
         case e.Completed():

@@ -174,9 +174,9 @@ def test_a_history_whose_first_runs_were_purged_begins_with_retried() -> None:
     assert begun.context == CONTEXT
 
 
-def test_nothing_but_created_or_retried_brings_a_job_into_being() -> None:
+def test_a_job_begins_with_scheduled_created_or_retried() -> None:
     beginnings = {event.kind for event in ONE_OF_EACH if fold(log(event)) is not None}
-    assert beginnings == {e.EventKind.CREATED, e.EventKind.RETRIED}
+    assert beginnings == {e.EventKind.SCHEDULED, e.EventKind.CREATED, e.EventKind.RETRIED}
 
 
 def test_a_verdict_by_a_process_that_missed_the_last_start_takes_no_try_away() -> None:
@@ -269,9 +269,13 @@ def test_no_event_in_any_standing_is_an_accident(history: list[e.Event], event: 
 def test_the_earlier_runs_are_exactly_the_runs_that_ended_before_a_retry(
     history: list[e.Event],
 ) -> None:
-    began = [event for _, event, _ in states_along(history) if isinstance(event, e.Begun)]
+    again = [
+        event
+        for before, event, _ in states_along(history)
+        if before is not None and isinstance(event, e.Retried)
+    ]
     folded = fold(log(*history))
-    assert len(began) == (0 if folded is None else len(folded.earlier_runs) + 1)
+    assert len(again) == (0 if folded is None else len(folded.earlier_runs))
 
 
 def _is_note(event: e.Event) -> bool:

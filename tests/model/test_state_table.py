@@ -36,6 +36,7 @@ from trellis_jobs.model.values import replace
 # One letter a state, "-" for no job at all; "=" stays where it is, "." is not legal.
 LETTERS: Final = {
     "-": None,
+    "W": JobState.SCHEDULED,
     "P": JobState.PENDING,
     "A": JobState.ACTIVE,
     "R": JobState.RETRY,
@@ -49,23 +50,24 @@ LETTERS: Final = {
     "M": JobState.DISMISSED,
 }
 GRID: Final = """
-from                    -  P  A  R  C  F  X  E  K  S  D  M
-created                 P  .  .  .  .  .  .  .  .  .  .  .
-started                 .  A  .  A  .  .  .  .  .  .  .  .
-progress                .  .  =  .  .  .  .  .  .  .  .  .
-logged                  .  .  =  .  .  .  .  .  .  .  .  .
-heartbeat               .  .  =  .  .  .  .  .  .  .  .  .
-staleCompletionIgnored  .  =  =  =  =  =  =  =  =  =  =  =
-retry                   .  .  R  .  .  .  .  .  .  .  .  .
-completed               .  .  C  .  .  .  .  .  .  .  .  .
-failed                  .  .  F  .  .  .  .  .  .  .  .  .
-stale                   .  .  S  .  .  .  .  .  .  .  .  .
-cancelled               .  X  X  X  .  .  .  .  .  .  .  .
-expired                 .  E  E  E  .  .  .  .  .  .  .  .
-skipped                 .  K  .  K  .  .  .  .  .  .  .  .
-dead                    .  D  D  D  .  .  .  .  .  .  .  .
-retried                 P  .  .  .  .  P  .  .  .  .  P  .
-dismissed               .  .  .  .  .  .  .  .  .  .  M  .
+from                    -  W  P  A  R  C  F  X  E  K  S  D  M
+scheduled               W  W  W  .  W  .  .  .  .  .  .  .  .
+created                 P  P  P  .  P  .  .  .  .  .  .  .  .
+started                 .  .  A  .  A  .  .  .  .  .  .  .  .
+progress                .  .  .  =  .  .  .  .  .  .  .  .  .
+logged                  .  .  .  =  .  .  .  .  .  .  .  .  .
+heartbeat               .  .  .  =  .  .  .  .  .  .  .  .  .
+staleCompletionIgnored  .  =  =  =  =  =  =  =  =  =  =  =  =
+retry                   .  .  .  R  .  .  .  .  .  .  .  .  .
+completed               .  .  .  C  .  .  .  .  .  .  .  .  .
+failed                  .  .  .  F  .  .  .  .  .  .  .  .  .
+stale                   .  .  .  S  .  .  .  .  .  .  .  .  .
+cancelled               .  X  X  X  X  .  .  .  .  .  .  .  .
+expired                 .  E  E  E  E  .  .  .  .  .  .  .  .
+skipped                 .  K  K  .  K  .  .  .  .  .  .  .  .
+dead                    .  .  D  D  D  .  .  .  .  .  .  .  .
+retried                 P  .  .  .  .  .  P  .  .  .  .  P  .
+dismissed               .  .  .  .  .  .  .  .  .  .  .  M  .
 """
 
 
@@ -81,7 +83,7 @@ def cells() -> list[tuple[str, str, str]]:
 def test_the_grid_has_every_event_and_every_state() -> None:
     assert {kind for kind, _, _ in cells()} == {kind.value for kind in EventKind}
     assert set(LETTERS.values()) == {None, *JobState}
-    assert len(cells()) == 16 * 12
+    assert len(cells()) == 17 * 13
 
 
 def test_every_kind_of_event_has_one_rule_one_class_and_one_example() -> None:
@@ -115,7 +117,7 @@ def test_a_state_is_reached_by_its_shortest_history(state: JobState) -> None:
 
 
 def test_the_states_are_live_or_over_never_both() -> None:
-    assert {JobState.PENDING, JobState.RETRY, JobState.ACTIVE} == LIVE
+    assert {JobState.SCHEDULED, JobState.PENDING, JobState.RETRY, JobState.ACTIVE} == LIVE
     assert set(JobState) == LIVE | OVER
     assert not LIVE & OVER
 

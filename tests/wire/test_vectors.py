@@ -80,7 +80,7 @@ def test_the_original_runtimes_find_every_field_they_insist_on(kind: EventKind) 
     always = {"jobId", "context", "service", "jobType", "eventType", "state", "tries", "timestamp"}
     assert always <= body.keys()
     assert {"requestId", "traceId", "traceparent"} <= body["context"].keys()
-    assert ("previousState" in body) == (kind is not EventKind.CREATED)
+    assert ("previousState" in body) == (kind not in {EventKind.SCHEDULED, EventKind.CREATED})
     if kind in {EventKind.CREATED, EventKind.RETRIED}:
         assert {"payload", "maxTries"} <= body.keys()
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class EventKind(StrEnum):
     """Event names as stored. `retry` is RetryScheduled; `retried` is Retried, by an operator."""
 
+    SCHEDULED = "scheduled"
     CREATED = "created"
     STARTED = "started"
     RETRY = "retry"
@@ -75,8 +76,8 @@ class Event(Value, frozen=True, kw_only=True):
     tries: int
 
 
-class Begun(Event, frozen=True, kw_only=True):
-    """A run of the job begins. The server copies this event into the run's work message.
+class Described(Event, frozen=True, kw_only=True):
+    """An event with all that is needed to run the job.
 
     `version` is the payload's version. `secrets` are JSON Pointers to its secret fields.
     """
@@ -94,8 +95,30 @@ class Begun(Event, frozen=True, kw_only=True):
         return repr_with(self, payload=redacted(self.payload, self.secrets))
 
 
+class Scheduled(Described, frozen=True, kw_only=True):
+    """The job exists and waits until `run_at`. Then a `created` event releases it (design D27).
+
+    `by`, `reason` and `request` say who moved the job to another time, and why.
+    """
+
+    kind: ClassVar[EventKind] = EventKind.SCHEDULED
+
+    run_at: datetime
+    by: str | None = None
+    reason: str | None = None
+    request: str | None = None
+
+
+class Begun(Described, frozen=True, kw_only=True):
+    """A run of the job begins. The server copies this event into the run's work message."""
+
+
 class Created(Begun, frozen=True, kw_only=True):
+    """`run_at` is the time for which the job was scheduled. None if it was to run at once."""
+
     kind: ClassVar[EventKind] = EventKind.CREATED
+
+    run_at: datetime | None = None
 
 
 class Retried(Begun, frozen=True, kw_only=True):

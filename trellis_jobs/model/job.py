@@ -8,7 +8,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model.notes import NOTHING_NOTED
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.reducer import Illegal, advance
-from trellis_jobs.model.values import Value, repr_with
+from trellis_jobs.model.values import Value, replace, repr_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,8 @@ class Run(Value, frozen=True, kw_only=True):
     the operator who retried the job. `ended_by` is who ended it, for example by cancelling it, and
     None when its handler ended it. `version` is the payload's version. `secrets` and
     `result_secrets` are JSON Pointers to the secret fields of payload and result. `instance` and
-    `app_version` are those of the worker that started the newest try.
+    `app_version` are those of the worker that started the newest try. `run_at` is the time for
+    which the job was scheduled; None if it was to run at once.
     """
 
     payload: Json
@@ -57,6 +58,7 @@ class Run(Value, frozen=True, kw_only=True):
     try_limits: TryLimits | None = None
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
+    run_at: datetime | None = None
 
     def __repr__(self) -> str:
         return repr_with(
@@ -165,7 +167,7 @@ def fold(history: Iterable[Entry], job: Job | None = None) -> Job | None:
 
 def _apply_to_job(job: Job | None, event: e.Event, status: JobStatus) -> Job:
     """Return the job with the event's data and its new status."""
-    if isinstance(event, e.Begun):
+    if isinstance(event, e.Described):
         return _begin(job, event, status)
     if job is None:
         raise TypeError(f"{event.kind} cannot begin a job")
@@ -183,24 +185,47 @@ def _apply_to_job(job: Job | None, event: e.Event, status: JobStatus) -> Job:
     )
 
 
-def _begin(job: Job | None, event: e.Begun, status: JobStatus) -> Job:
+def _begin(job: Job | None, event: e.Described, status: JobStatus) -> Job:
+    run = Run(
+        payload=event.payload,
+        began_at=event.at,
+        version=event.version,
+        secrets=event.secrets,
+        begun_by=event.by if isinstance(event, e.Retried) else None,
+        try_limits=event.try_limits,
+        concurrency=event.concurrency,
+        queue_policy=event.queue_policy,
+        run_at=event.run_at if isinstance(event, e.Scheduled | e.Created) else None,
+    )
+    continues = job is not None and not job.is_over
     return Job(
         address=event.job,
         context=event.context,
         status=status,
         created_at=job.created_at if job else event.at,
         updated_at=event.at,
-        run=Run(
-            payload=event.payload,
-            began_at=event.at,
-            version=event.version,
-            secrets=event.secrets,
-            begun_by=event.by if isinstance(event, e.Retried) else None,
-            try_limits=event.try_limits,
-            concurrency=event.concurrency,
-            queue_policy=event.queue_policy,
-        ),
-        earlier_runs=(*job.earlier_runs, job.run) if job else (),
+        run=_continued(run, job.run) if job and continues else run,
+        earlier_runs=_earlier_runs(job, continues=continues),
+    )
+
+
+def _earlier_runs(job: Job | None, *, continues: bool) -> tuple[Run, ...]:
+    if job is None:
+        return ()
+    return job.earlier_runs if continues else (*job.earlier_runs, job.run)
+
+
+def _continued(run: Run, before: Run) -> Run:
+    """The run with what its tries left before the job was moved to another time or released."""
+    return replace(
+        run,
+        begun_by=before.begun_by,
+        started_at=before.started_at,
+        instance=before.instance,
+        app_version=before.app_version,
+        errors=before.errors,
+        progress=before.progress,
+        logs=before.logs,
     )
 
 
@@ -242,4 +267,5 @@ def _apply_to_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
         try_limits=run.try_limits,
         concurrency=held,
         queue_policy=run.queue_policy,
+        run_at=run.run_at,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trellis_jobs.model.events import Begun, Completed, Event
+from trellis_jobs.model.events import Completed, Described, Event
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.values import Value, replace
 
@@ -33,7 +33,7 @@ def redact_job(job: Job, declared: SecretPointers = NO_SECRETS) -> Job:
 
 def redact_event(event: Event, declared: SecretPointers = NO_SECRETS) -> Event:
     """Return the event with `[secret]` in place of its secrets."""
-    if isinstance(event, Begun):
+    if isinstance(event, Described):
         return replace(event, payload=redacted(event.payload, (*event.secrets, *declared.payload)))
     if isinstance(event, Completed):
         return replace(event, result=redacted(event.result, (*event.secrets, *declared.result)))

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class JobStatus(Value, frozen=True):
-    """`run` is the log sequence of the event that began this run, or 0 until it is stored."""
+    """`run` is the log sequence of the event that began this run, or 0 until it is stored.
+
+    `next_attempt_at` is the time before which the job must not start.
+    """
 
     state: JobState
     tries: int

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job_status import JobStatus
-from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.model.states import ENQUEUED, LIVE, OVER, JobState
 from trellis_jobs.model.values import Value
 
 S = JobState
@@ -57,7 +57,9 @@ def _rule(
 
 
 RULES: Final[Mapping[EventKind, Rule]] = {
-    EventKind.CREATED: _rule(S.PENDING, None),
+    # A job that waits, also for its next try, can be moved to another time, or be released at once.
+    EventKind.SCHEDULED: _rule(S.SCHEDULED, None, S.SCHEDULED, S.PENDING, S.RETRY),
+    EventKind.CREATED: _rule(S.PENDING, None, S.SCHEDULED, S.PENDING, S.RETRY),
     EventKind.STARTED: _rule(S.ACTIVE, S.PENDING, S.RETRY),
     EventKind.PROGRESS: _rule(None, S.ACTIVE, owner_check=is_owner),
     EventKind.LOGGED: _rule(None, S.ACTIVE, owner_check=is_owner),
@@ -69,8 +71,8 @@ RULES: Final[Mapping[EventKind, Rule]] = {
     EventKind.STALE: _rule(S.STALE, S.ACTIVE, owner_check=is_owner_or_no_attempt),
     EventKind.CANCELLED: _rule(S.CANCELLED, *LIVE),
     EventKind.EXPIRED: _rule(S.EXPIRED, *LIVE),
-    EventKind.SKIPPED: _rule(S.SKIPPED, S.PENDING, S.RETRY),
-    EventKind.DEAD: _rule(S.DEAD, *LIVE, owner_check=is_owner_or_no_attempt),
+    EventKind.SKIPPED: _rule(S.SKIPPED, S.SCHEDULED, S.PENDING, S.RETRY),
+    EventKind.DEAD: _rule(S.DEAD, *ENQUEUED, owner_check=is_owner_or_no_attempt),
     # Legal as the first event too, because retention may have purged the earlier runs.
     EventKind.RETRIED: _rule(S.PENDING, S.FAILED, S.DEAD, None),
     EventKind.DISMISSED: _rule(S.DISMISSED, S.DEAD),
@@ -91,7 +93,7 @@ def advance(before: JobStatus | None, event: e.Event) -> JobStatus | Illegal:
     state = before.state if before else None
     if state not in rule.legal_from and not _is_foreign_restart(state, event):
         return Illegal(f"{event.kind} is not legal from {state or 'nothing'}")
-    if isinstance(event, e.Begun):
+    if isinstance(event, e.Described):
         return begin(event)
     if before is None:
         return Illegal(f"{event.kind} cannot begin a run")
@@ -100,7 +102,16 @@ def advance(before: JobStatus | None, event: e.Event) -> JobStatus | Illegal:
     return _move(before, event, rule.leads_to)
 
 
-def begin(event: e.Begun, run: int = 0) -> JobStatus:
+def begin(event: e.Described, run: int = 0) -> JobStatus:
+    if isinstance(event, e.Scheduled):
+        return JobStatus(
+            S.SCHEDULED,
+            event.tries,
+            event.max_tries,
+            run,
+            event.deadline,
+            next_attempt_at=event.run_at,
+        )
     return JobStatus(S.PENDING, event.tries, event.max_tries, run, event.deadline)
 
 

@@ -7,6 +7,9 @@ from typing import Final
 
 
 class JobState(StrEnum):
+    """SCHEDULED: the job waits for its time, and no worker can receive it yet."""
+
+    SCHEDULED = "scheduled"
     PENDING = "pending"
     ACTIVE = "active"
     RETRY = "retry"
@@ -20,5 +23,7 @@ class JobState(StrEnum):
     DISMISSED = "dismissed"
 
 
-LIVE: Final = frozenset({JobState.PENDING, JobState.ACTIVE, JobState.RETRY})
+# A worker can receive the job, or has received it.
+ENQUEUED: Final = frozenset({JobState.PENDING, JobState.ACTIVE, JobState.RETRY})
+LIVE: Final = ENQUEUED | {JobState.SCHEDULED}
 OVER: Final = frozenset(JobState) - LIVE

@@ -38,6 +38,7 @@ class Phase(StrEnum):
     WAITING_FOR_KEY = "waiting-for-key"
     WAITING = "waiting"
     BACKING_OFF = "backing-off"
+    DELAYED = "delayed"
     RUNNING = "running"
     OVER = "over"
 
@@ -67,7 +68,7 @@ class TimelineEntry(Value, frozen=True):
 
 
 class TimelineSpan(Value, frozen=True):
-    """The time between two events. `end` is None while it lasts; `until` is when a retry is due.
+    """The time between two events. `end` is None while it lasts; `until` is when the job is due.
 
     `interrupted_by`: the type of the error if the runtime, not the handler, ended the attempt.
     """
@@ -144,6 +145,10 @@ def _spans_between(
         return [TimelineSpan(Phase.OVER, before.at, end)]
     if before.job.state is JobState.ACTIVE:
         return [TimelineSpan(Phase.RUNNING, before.at, end, interrupted_by=_interruption(then))]
+    if before.job.state is JobState.SCHEDULED:
+        return [
+            TimelineSpan(Phase.DELAYED, before.at, end, until=before.job.status.next_attempt_at)
+        ]
     due = _due(before)
     if due is None:
         return _waiting(before.job, before.at, then)

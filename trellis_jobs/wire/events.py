@@ -97,14 +97,14 @@ def _add_status(body: dict[str, Any], event: e.Event, status: JobStatus) -> None
         body["runSeq"] = status.run
     if status.deadline is not None:
         body["deadline"] = status.deadline
-    if status.next_attempt_at is not None:
+    if status.next_attempt_at is not None and not isinstance(event, e.Scheduled):
         body["nextAttemptAt"] = status.next_attempt_at
     attempt = event.attempt if isinstance(event, e.AttemptEvent) else status.owner
     if attempt is not None:
         body["attempt"] = attempts.to_json(attempt)
 
 
-def _write_begun(body: dict[str, Any], event: e.Begun) -> None:
+def _write_described(body: dict[str, Any], event: e.Described) -> None:
     body["payload"] = event.payload
     if event.version != 1:
         body["payloadVersion"] = event.version
@@ -118,8 +118,20 @@ def _write_begun(body: dict[str, Any], event: e.Begun) -> None:
         body["queuePolicy"] = concurrency.policy_to_json(event.queue_policy)
 
 
+def _write_created(body: dict[str, Any], event: e.Created) -> None:
+    _write_described(body, event)
+    if event.run_at is not None:
+        body["runAt"] = event.run_at
+
+
+def _write_scheduled(body: dict[str, Any], event: e.Scheduled) -> None:
+    _write_described(body, event)
+    _write_decided(body, event)
+    body["runAt"] = event.run_at
+
+
 def _write_retried(body: dict[str, Any], event: e.Retried) -> None:
-    _write_begun(body, event)
+    _write_described(body, event)
     _write_decided(body, event)
 
 
@@ -157,7 +169,7 @@ def _write_stale_completion_ignored(body: dict[str, Any], event: e.StaleCompleti
     add_present(body, error=event.reason, lostAttempt=event.lost_attempt)
 
 
-def _write_decided(body: dict[str, Any], event: e.Decided | e.Retried) -> None:
+def _write_decided(body: dict[str, Any], event: e.Decided | e.Retried | e.Scheduled) -> None:
     add_present(body, by=event.by, byRequestId=event.request, error=event.reason)
 
 
@@ -184,7 +196,7 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
 
 def _decode_status(body: dict[str, Any], event: e.Event, sequence: int) -> JobStatus | None:
     """The job's status after the event. Returns None for events of foreign runtimes."""
-    if isinstance(event, e.Begun):
+    if isinstance(event, e.Described):
         return begin(event, run=sequence)
     if "runSeq" not in body:
         return None
@@ -223,24 +235,36 @@ _Common = dict[str, Any]
 _Decoder = Callable[[dict[str, Any], _Common], e.Event]
 
 
-def _begun(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Decoder:
-    def read(body: dict[str, Any], common: _Common) -> e.Event:
-        if "payload" not in body:
-            raise BadField("payload is missing")
-        common["payload"] = any_json(body, "payload")
-        common["max_tries"] = count(body, "maxTries", minimum=1) if "maxTries" in body else 1
-        if not _RARE_RUN_FIELDS.isdisjoint(body):
-            common["version"] = version(body)
-            common["secrets"] = secret_pointers(body, "secrets")
-            common["deadline"] = optional_timestamp(body, "deadline")
-            common["try_limits"] = try_limits.from_json(body)
-            common["concurrency"] = concurrency.from_json(body)
-            common["queue_policy"] = concurrency.policy_from_json(body)
-        if is_attributed:
-            common.update(_attribution(body))
-        return make(**common)
+def _described_fields(body: dict[str, Any], common: _Common) -> _Common:
+    """Add the fields that a job needs to run to the common ones."""
+    if "payload" not in body:
+        raise BadField("payload is missing")
+    common["payload"] = any_json(body, "payload")
+    common["max_tries"] = count(body, "maxTries", minimum=1) if "maxTries" in body else 1
+    if not _RARE_RUN_FIELDS.isdisjoint(body):
+        common["version"] = version(body)
+        common["secrets"] = secret_pointers(body, "secrets")
+        common["deadline"] = optional_timestamp(body, "deadline")
+        common["try_limits"] = try_limits.from_json(body)
+        common["concurrency"] = concurrency.from_json(body)
+        common["queue_policy"] = concurrency.policy_from_json(body)
+    return common
 
-    return read
+
+def _created(body: dict[str, Any], common: _Common) -> e.Event:
+    fields = _described_fields(body, common)
+    if "runAt" in body:
+        fields["run_at"] = optional_timestamp(body, "runAt")
+    return e.Created(**fields)
+
+
+def _scheduled(body: dict[str, Any], common: _Common) -> e.Event:
+    fields = _described_fields(body, common)
+    return e.Scheduled(**fields, **_attribution(body), run_at=timestamp(body, "runAt"))
+
+
+def _retried(body: dict[str, Any], common: _Common) -> e.Event:
+    return e.Retried(**_described_fields(body, common), **_attribution(body))
 
 
 def _attempt_fields(body: dict[str, Any], common: _Common) -> _Common:
@@ -314,7 +338,8 @@ def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:
 
 
 _ENCODERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
-    EventKind.CREATED: _write_begun,
+    EventKind.SCHEDULED: _write_scheduled,
+    EventKind.CREATED: _write_created,
     EventKind.RETRIED: _write_retried,
     EventKind.STARTED: _write_started,
     EventKind.PROGRESS: _write_attempt,
@@ -330,8 +355,9 @@ _ENCODERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
 }
 
 _DECODERS: Final[Mapping[str, _Decoder]] = {
-    EventKind.CREATED: _begun(e.Created),
-    EventKind.RETRIED: _begun(e.Retried, is_attributed=True),
+    EventKind.SCHEDULED: _scheduled,
+    EventKind.CREATED: _created,
+    EventKind.RETRIED: _retried,
     EventKind.STARTED: _started,
     EventKind.PROGRESS: _attempted(e.Progressed),
     EventKind.LOGGED: _attempted(e.Logged),

@@ -89,7 +89,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         body["result"] = redacted(run.result, run.result_secrets)
     if run.errors:
         body["errors"] = [job_errors.to_json(error) for error in run.errors]
-    _add_payload_details(body, run)
+    _add_run_details(body, run)
     _add_outcome(body, run)
     if run.try_limits is not None:
         try_limits.add_to(body, run.try_limits)
@@ -102,7 +102,9 @@ def _run_json(run: Run) -> dict[str, Any]:
     return body
 
 
-def _add_payload_details(body: dict[str, Any], run: Run) -> None:
+def _add_run_details(body: dict[str, Any], run: Run) -> None:
+    if run.run_at is not None:
+        body["runAt"] = run.run_at
     if run.version != 1:
         body["payloadVersion"] = run.version
     if run.secrets:
@@ -132,6 +134,7 @@ def _run(body: dict[str, Any]) -> Run:
     return Run(
         payload=body.get("payload"),
         began_at=timestamp(body, "beganAt"),
+        run_at=optional_timestamp(body, "runAt"),
         version=version(body),
         secrets=secret_pointers(body, "secrets"),
         result_secrets=secret_pointers(body, "resultSecrets"),

@@ -93,6 +93,7 @@ class RunView(View):
     started_at: datetime | None = None
     instance_id: str | None = None
     app_version: str | None = None
+    run_at: datetime | None = None
     completed_at: datetime | None = None
     reason: str | None = None
     begun_by: str | None = None

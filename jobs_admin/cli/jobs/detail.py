@@ -68,10 +68,11 @@ class JobDetail:
         ran = _ran(job)
         moments = (
             ("created", job.created_at, ""),
-            ("retried", job.began_at if job.began_at != job.created_at else None, _by(job)),
+            ("delayed until", job.run_at, ""),
+            ("retried" if job.earlier_runs else "released", _began_again_at(job), _by(job)),
             ("started", job.started_at, ""),
             ("ended", job.completed_at, f", after {ran}" if ran else ""),
-            ("next try", job.next_attempt_at, ""),
+            ("next try", None if job.state is JobState.SCHEDULED else job.next_attempt_at, ""),
             ("deadline", job.deadline, ""),
         )
         for name, at, more in moments:
@@ -188,3 +189,10 @@ def _json(value: Any) -> Text:
 def _error(error: ErrorView) -> Text:
     message = Text(f"{error.type}: {error.message}", "red")
     return message if error.traceback is None else Text(error.traceback.rstrip())
+
+
+def _began_again_at(job: JobView) -> datetime | None:
+    """When an operator retried the job, or when it was released after its delay."""
+    if job.state is JobState.SCHEDULED or job.began_at == job.created_at:
+        return None
+    return job.began_at

@@ -21,6 +21,7 @@ _PHASES: Final[Mapping[Phase, tuple[str, str]]] = {
     Phase.WAITING_FOR_WORKER: ("waited for a worker", "waits for a worker"),
     Phase.WAITING_FOR_KEY: ("waited for its key", "waits for its key"),
     Phase.WAITING: ("waited for a worker or its key", "waits for a worker or its key"),
+    Phase.DELAYED: ("was delayed", "is delayed"),
     Phase.BACKING_OFF: ("waited for the retry", "waits for the retry"),
     Phase.RUNNING: ("ran", "has been running"),
     Phase.OVER: ("had ended", "has ended"),
@@ -60,7 +61,7 @@ def event_text(each: TimelineEntry, output: Output) -> Text:
         line.append(f"ignored: {each.ignored}", "yellow")
         return line
     line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[each.job.state] if each.job else "")
-    line.append(f"  {_words(event, each)}", "dim" if isinstance(event, e.Begun) else "")
+    line.append(f"  {_words(event, each)}", "dim" if isinstance(event, e.Described) else "")
     line.rstrip()
     return line
 

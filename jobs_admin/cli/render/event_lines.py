@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
-from jobs_admin.cli.render.times import clock
+from jobs_admin.cli.render.times import clock, stamp
 from trellis_jobs.model import events as e
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.redaction import redacted
@@ -31,7 +31,7 @@ def event_line(event: Event, job: Job, *, queue: str | None = None, short_id: bo
     line.append(f"  {queue or f'{event.job.service}/{event.job.job_type}':<{_QUEUE_WIDTH}}")
     line.append(f"  {job.id[-_ID_SHOWN:] if short_id else job.id}  ", "dim")
     line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[job.state])
-    line.append(f"  {event_words(event, job)}", "dim" if isinstance(event, e.Begun) else "")
+    line.append(f"  {event_words(event, job)}", "dim" if isinstance(event, e.Described) else "")
     line.rstrip()
     return line
 
@@ -52,10 +52,8 @@ def event_words(event: Event, job: Job | None = None) -> str:
 
 def _details(event: Event, job: Job | None) -> str:
     match event:
-        case e.Retried():
-            return "; ".join(filter(None, (_decision(event), _payload(event))))
-        case e.Begun():
-            return _payload(event)
+        case e.Described():
+            return _description(event)
         case e.Started():
             return f"try {event.tries}/{job.max_tries}" if job else f"try {event.tries}"
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
@@ -70,11 +68,17 @@ def _details(event: Event, job: Job | None) -> str:
             return ""
 
 
-def _payload(event: e.Begun) -> str:
+def _description(event: e.Described) -> str:
+    run_at = f"until {stamp(event.run_at)}" if isinstance(event, e.Scheduled) else ""
+    decision = _decision(event) if isinstance(event, e.Scheduled | e.Retried) else ""
+    return "; ".join(filter(None, (run_at, decision, _payload(event))))
+
+
+def _payload(event: e.Described) -> str:
     return json.dumps(redacted(event.payload, event.secrets), ensure_ascii=False)
 
 
-def _decision(event: e.Decided | e.Retried) -> str:
+def _decision(event: e.Decided | e.Retried | e.Scheduled) -> str:
     """Who made the decision, and why."""
     return ": ".join(filter(None, (f"by {event.by}" if event.by else "", event.reason)))
 

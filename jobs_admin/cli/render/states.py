@@ -10,6 +10,7 @@ from trellis_jobs.model.states import OVER, JobState
 
 # Jobs that were ended before their handler had a result are magenta, unless listed here.
 STYLES: Final[Mapping[JobState, str]] = dict.fromkeys(OVER, "magenta") | {
+    JobState.SCHEDULED: "blue",
     JobState.PENDING: "white",
     JobState.ACTIVE: "cyan",
     JobState.RETRY: "yellow",
