@@ -79,7 +79,8 @@ class Event(Value, frozen=True, kw_only=True):
 class Described(Event, frozen=True, kw_only=True):
     """An event with all that is needed to run the job.
 
-    `version` is the payload's version. `secrets` are JSON Pointers to its secret fields.
+    `version` is the payload's version. `secrets` are JSON Pointers to its secret fields. `run_at`
+    is the time for which the job is or was scheduled; None if it was to run at once.
     """
 
     payload: Json
@@ -90,6 +91,7 @@ class Described(Event, frozen=True, kw_only=True):
     try_limits: TryLimits | None = None
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
+    run_at: datetime | None = None
 
     def __repr__(self) -> str:
         return repr_with(self, payload=redacted(self.payload, self.secrets))
@@ -114,11 +116,7 @@ class Begun(Described, frozen=True, kw_only=True):
 
 
 class Created(Begun, frozen=True, kw_only=True):
-    """`run_at` is the time for which the job was scheduled. None if it was to run at once."""
-
     kind: ClassVar[EventKind] = EventKind.CREATED
-
-    run_at: datetime | None = None
 
 
 class Retried(Begun, frozen=True, kw_only=True):

@@ -195,7 +195,7 @@ def _begin(job: Job | None, event: e.Described, status: JobStatus) -> Job:
         try_limits=event.try_limits,
         concurrency=event.concurrency,
         queue_policy=event.queue_policy,
-        run_at=event.run_at if isinstance(event, e.Scheduled | e.Created) else None,
+        run_at=event.run_at,
     )
     continues = job is not None and not job.is_over
     return Job(

@@ -45,7 +45,15 @@ if TYPE_CHECKING:
 
 # Fields that few events have. One check for all of them makes decoding the others faster.
 _RARE_RUN_FIELDS: Final = frozenset(
-    {"payloadVersion", "secrets", "deadline", "concurrency", "queuePolicy", *try_limits.FIELDS}
+    {
+        "payloadVersion",
+        "secrets",
+        "deadline",
+        "concurrency",
+        "queuePolicy",
+        "runAt",
+        *try_limits.FIELDS,
+    }
 )
 _RARE_ATTEMPT_FIELDS: Final = frozenset({"progress", "logs", "concurrency"})
 
@@ -116,21 +124,11 @@ def _write_described(body: dict[str, Any], event: e.Described) -> None:
         body["concurrency"] = concurrency.to_json(event.concurrency)
     if event.queue_policy is not None:
         body["queuePolicy"] = concurrency.policy_to_json(event.queue_policy)
-
-
-def _write_created(body: dict[str, Any], event: e.Created) -> None:
-    _write_described(body, event)
     if event.run_at is not None:
         body["runAt"] = event.run_at
 
 
-def _write_scheduled(body: dict[str, Any], event: e.Scheduled) -> None:
-    _write_described(body, event)
-    _write_decided(body, event)
-    body["runAt"] = event.run_at
-
-
-def _write_retried(body: dict[str, Any], event: e.Retried) -> None:
+def _write_attributed(body: dict[str, Any], event: e.Scheduled | e.Retried) -> None:
     _write_described(body, event)
     _write_decided(body, event)
 
@@ -235,36 +233,33 @@ _Common = dict[str, Any]
 _Decoder = Callable[[dict[str, Any], _Common], e.Event]
 
 
-def _described_fields(body: dict[str, Any], common: _Common) -> _Common:
-    """Add the fields that a job needs to run to the common ones."""
-    if "payload" not in body:
-        raise BadField("payload is missing")
-    common["payload"] = any_json(body, "payload")
-    common["max_tries"] = count(body, "maxTries", minimum=1) if "maxTries" in body else 1
-    if not _RARE_RUN_FIELDS.isdisjoint(body):
-        common["version"] = version(body)
-        common["secrets"] = secret_pointers(body, "secrets")
-        common["deadline"] = optional_timestamp(body, "deadline")
-        common["try_limits"] = try_limits.from_json(body)
-        common["concurrency"] = concurrency.from_json(body)
-        common["queue_policy"] = concurrency.policy_from_json(body)
-    return common
+def _described(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Decoder:
+    def read(body: dict[str, Any], common: _Common) -> e.Event:
+        if "payload" not in body:
+            raise BadField("payload is missing")
+        common["payload"] = any_json(body, "payload")
+        common["max_tries"] = count(body, "maxTries", minimum=1) if "maxTries" in body else 1
+        if not _RARE_RUN_FIELDS.isdisjoint(body):
+            common["version"] = version(body)
+            common["secrets"] = secret_pointers(body, "secrets")
+            common["deadline"] = optional_timestamp(body, "deadline")
+            common["try_limits"] = try_limits.from_json(body)
+            common["concurrency"] = concurrency.from_json(body)
+            common["queue_policy"] = concurrency.policy_from_json(body)
+            common["run_at"] = optional_timestamp(body, "runAt")
+        if is_attributed:
+            common.update(_attribution(body))
+        return make(**common)
+
+    return read
 
 
-def _created(body: dict[str, Any], common: _Common) -> e.Event:
-    fields = _described_fields(body, common)
-    if "runAt" in body:
-        fields["run_at"] = optional_timestamp(body, "runAt")
-    return e.Created(**fields)
+_read_scheduled: Final = _described(e.Scheduled, is_attributed=True)
 
 
 def _scheduled(body: dict[str, Any], common: _Common) -> e.Event:
-    fields = _described_fields(body, common)
-    return e.Scheduled(**fields, **_attribution(body), run_at=timestamp(body, "runAt"))
-
-
-def _retried(body: dict[str, Any], common: _Common) -> e.Event:
-    return e.Retried(**_described_fields(body, common), **_attribution(body))
+    required(body, "runAt", str)
+    return _read_scheduled(body, common)
 
 
 def _attempt_fields(body: dict[str, Any], common: _Common) -> _Common:
@@ -338,9 +333,9 @@ def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:
 
 
 _ENCODERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
-    EventKind.SCHEDULED: _write_scheduled,
-    EventKind.CREATED: _write_created,
-    EventKind.RETRIED: _write_retried,
+    EventKind.SCHEDULED: _write_attributed,
+    EventKind.CREATED: _write_described,
+    EventKind.RETRIED: _write_attributed,
     EventKind.STARTED: _write_started,
     EventKind.PROGRESS: _write_attempt,
     EventKind.LOGGED: _write_attempt,
@@ -356,8 +351,8 @@ _ENCODERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
 
 _DECODERS: Final[Mapping[str, _Decoder]] = {
     EventKind.SCHEDULED: _scheduled,
-    EventKind.CREATED: _created,
-    EventKind.RETRIED: _retried,
+    EventKind.CREATED: _described(e.Created),
+    EventKind.RETRIED: _described(e.Retried, is_attributed=True),
     EventKind.STARTED: _started,
     EventKind.PROGRESS: _attempted(e.Progressed),
     EventKind.LOGGED: _attempted(e.Logged),
