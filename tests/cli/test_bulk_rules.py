@@ -69,7 +69,7 @@ def test_ids_come_from_the_command_line_and_from_stdin_each_once() -> None:
 @pytest.mark.parametrize(
     ("verb", "states"),
     [
-        (CANCEL, {JobState.PENDING, JobState.ACTIVE, JobState.RETRY}),
+        (CANCEL, {JobState.SCHEDULED, JobState.PENDING, JobState.ACTIVE, JobState.RETRY}),
         (RETRY, {JobState.FAILED, JobState.DEAD}),
         (REPLAY, {JobState.DEAD}),
         (DISMISS, {JobState.DEAD}),

@@ -249,7 +249,12 @@ def test_a_migration_is_applied_only_when_it_is_accepted(there: Stage) -> None:
 
     told = there.shell("infra", "plan", "--app", CHANGED, "--json").json["contract"]
     assert told["migration"] is True
-    assert told["outstanding"]["shop/greet"] == {"active": 0, "pending": 3, "retry": 0}
+    assert told["outstanding"]["shop/greet"] == {
+        "active": 0,
+        "pending": 3,
+        "retry": 0,
+        "scheduled": 0,
+    }
 
     accepted = there.shell("infra", "apply", "--app", CHANGED, "--yes", "--accept-migration")
     assert accepted.code == 0, accepted.err

@@ -163,7 +163,7 @@ def test_patterns_say_which_events_are_meant(text: str, meant: Pattern) -> None:
 @pytest.mark.parametrize("text", ["a/b/c", "a/b/dead/e", "a.b", "workers", "", "a//dead"])
 def test_a_pattern_that_means_nothing_is_refused_with_what_one_is(text: str) -> None:
     with pytest.raises(
-        typer.BadParameter, match=r"service/type/event|is not an event; events: created, "
+        typer.BadParameter, match=r"service/type/event|is not an event; events: scheduled, "
     ):
         Pattern.parse(text)
 
