@@ -47,5 +47,5 @@ def test_the_next_process_finishes_a_move_or_repair_of_the_source(tmp_path: Path
         return {kill: result async for kill, result in carry_out(KILLS, tmp_path, PARALLEL_RUNS)}
 
     ended = asyncio.run(carried_out())
-    assert [str(kill) for kill, result in ended.items() if not result.died] == []
     assert {str(kill): each.violations for kill, each in ended.items() if each.violations} == {}
+    assert [str(kill) for kill, result in ended.items() if not result.died] == []
