@@ -100,6 +100,11 @@ def control(level: int) -> dict[str, Any]:
         "discard": "new",
         "allow_direct": True,
         "allow_rollup_hdrs": False,
+        "republish": {
+            "src": "trellis.control.jobs.workers.*.*",
+            "dest": "trellis.hints.jobs.workers.{{wildcard(1)}}.{{wildcard(2)}}",
+            "headers_only": True,
+        },
         **({"allow_msg_ttl": True} if level >= 1 else {}),
     }
 

@@ -151,8 +151,10 @@ class Staff:
 
 
 @asynccontextmanager
-async def staff(access: ConnectOptions, *queues: str) -> AsyncIterator[Staff]:
-    service = Service(HOUSE, grace=1)
+async def staff(
+    access: ConnectOptions, *queues: str, dead_after: float | None = None
+) -> AsyncIterator[Staff]:
+    service = Service(HOUSE, grace=1, dead_after=dead_after)
     made = Staff(service.jobs)
     for queue in (service.jobs.work, service.jobs.keyed, service.jobs.limited):
         queue.handle(made.handle)

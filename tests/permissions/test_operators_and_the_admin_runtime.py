@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, Final
@@ -17,6 +18,8 @@ import pytest
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Invalid
+from jobs_admin.api.views.workers import DirectiveOutcome, WorkerProcessView
+from jobs_admin.api.worker_filter import WorkerFilter
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.maintenance.retention.archive import NoArchive
@@ -25,6 +28,7 @@ from jobs_admin.projection.projector import Projector
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention_policy import standard
 from jobs_admin.rpc.startup import until_readable
+from jobs_admin.workers.directives import WantedState, open_directives
 from tests import given
 from tests.permissions.installation import ROOT_USER, Installation
 from tests.permissions.services import HOUSE, Chore, household, staff
@@ -47,6 +51,7 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.keys.state import KeyAddress, KeyState
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
+from trellis_jobs.model.worker_states import WorkerState
 from trellis_jobs.wire import keys as wire
 
 OFTEN = timedelta(seconds=0.2)
@@ -123,6 +128,34 @@ async def until_seen(reader: AdminClient, ref: JobRef[Any], state: JobState) -> 
         return False
 
     await until(is_seen, f"{ref} is seen to be {state}")
+
+
+async def test_directives_reach_a_worker_before_its_beats_without_an_admin_runtime(
+    installation: Installation,
+) -> None:
+    """Without hints the worker would follow each of them with a beat, which is due every 5 s."""
+    async with (
+        staff(installation.access("house"), "work", dead_after=500),
+        installation.connection("director") as connection,
+    ):
+        directives = await open_directives(connection)
+
+        async def found() -> WorkerProcessView | None:
+            listed = await directives.list_workers(WorkerFilter(service="house"))
+            return next((each for each in listed if each.dead_after_ms == 500_000), None)
+
+        async def follows(wanted: WorkerState) -> bool:
+            now = await found()
+            return now is not None and now.state is wanted
+
+        worker = await until(found, "the worker is registered")
+        async with asyncio.timeout(25):
+            for wanted in [WorkerState.QUIET, WorkerState.RUNNING] * 5:
+                (directed,) = await directives.direct(
+                    [("house", worker.instance_id)], WantedState(state=wanted, by="director")
+                )
+                assert directed.outcome is DirectiveOutcome.DIRECTED
+                await until(partial(follows, wanted), f"the worker is {wanted}")
 
 
 async def test_who_changes_jobs_need_not_read_them(

@@ -205,3 +205,20 @@ async def test_a_blocked_event_loop_does_not_stop_the_beats(server: EmbeddedServ
         await until_state(ref, JobState.COMPLETED)
         beats = (await the_worker(raw)).record.beat
     assert beats >= 10
+
+
+async def test_a_stored_beat_causes_no_other_beat(server: EmbeddedServer) -> None:
+    """The server hints at each stored record, also at those that the worker has written."""
+    async with (
+        registered_worker(server.url, "work", dead_after=500) as made,
+        probe(server.url) as raw,
+    ):
+        first = await until_record(raw, lambda r: r.beat >= 1, "the worker has beaten")
+        await write_directive(raw, WorkerState.QUIET)
+        await until_record(raw, lambda r: r.state is WorkerState.QUIET, "it is quiet")
+        made.service.resume()
+        await until_record(raw, lambda r: r.state is WorkerState.RUNNING, "it runs again")
+        for _ in range(20):
+            await (await made.jobs.work.create(Task())).wait(timeout=30)
+        last = await the_worker(raw)
+        assert last.record.beat - first.record.beat <= 10, "one beat every 5 s, and three others"

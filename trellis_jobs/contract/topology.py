@@ -134,7 +134,11 @@ class Topology:
         return config | {"retention": "limits", "max_msgs_per_subject": 1, "allow_direct": True}
 
     def control(self) -> Config:
-        """The newest value of each record through which processes coordinate (design D26)."""
+        """The newest value of each record through which processes coordinate (design D26).
+
+        The server republishes each stored record of a worker. A copy of the write itself would not
+        reach a worker whose account is not that of the operator.
+        """
         config = self._stream(CONTROL, [subjects.ALL_CONTROL])
         config |= {
             "retention": "limits",
@@ -142,6 +146,11 @@ class Topology:
             "discard": "new",
             "allow_direct": True,
             "allow_rollup_hdrs": False,
+            "republish": {
+                "src": subjects.ALL_WORKERS,
+                "dest": subjects.WORKER_HINT_FROM_TOKENS,
+                "headers_only": True,
+            },
         }
         if self.features.message_ttl:
             config["allow_msg_ttl"] = True

@@ -5,6 +5,7 @@ trellis.jobs.workers.<service>.<type>.<instance>.heartbeat   presence
 trellis.work.<service>.<type>.<id>                           work, sourced from the log
 trellis.control.jobs.operations.<id>                         bulk operations, newest value
 trellis.control.jobs.workers.<service>.<instance>            worker processes, newest value
+trellis.hints.jobs.workers.<service>.<instance>              a worker's record was stored
 rpc.v1.<method>                                              requests to the admin runtime
 """
 
@@ -24,6 +25,8 @@ ALL_WORK: Final = "trellis.work.>"
 ALL_CONTROL: Final = "trellis.control.jobs.>"
 ALL_OPERATIONS: Final = "trellis.control.jobs.operations.*"
 ALL_WORKERS: Final = "trellis.control.jobs.workers.*.*"
+# The stream republishes each stored record of a worker there, without its data.
+WORKER_HINT_FROM_TOKENS: Final = "trellis.hints.jobs.workers.{{wildcard(1)}}.{{wildcard(2)}}"
 ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 # The tokens after trellis.jobs.workers: service, type, instance and "heartbeat".
 PRESENCE_TOKEN_COUNT: Final = 4
@@ -200,6 +203,17 @@ def worker(service: str, instance: str) -> str:
 
 def workers_of_service(service: str) -> str:
     return f"trellis.control.jobs.workers.{service}.*"
+
+
+def worker_hint(service: str, instance: str) -> str:
+    """Where a worker learns that its record was stored. Only the server publishes there."""
+    return (
+        f"trellis.hints.jobs.workers.{check_service(service)}.{check_token('instance', instance)}"
+    )
+
+
+def worker_hints_of_service(service: str) -> str:
+    return f"trellis.hints.jobs.workers.{service}.*"
 
 
 def rpc(method: str) -> str:

@@ -16,6 +16,7 @@ EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MESSAGE_ID: Final = "Nats-Msg-Id"
 TTL: Final = "Nats-TTL"
+STORED_SEQUENCE: Final = "Nats-Sequence"
 BATCH_ID: Final = "Nats-Batch-Id"
 BATCH_SEQUENCE: Final = "Nats-Batch-Sequence"
 BATCH_COMMIT: Final = "Nats-Batch-Commit"
@@ -96,6 +97,11 @@ def source_sequence(headers: Mapping[str, str]) -> int | None:
         return _number(put_back)
     fields = headers.get(STREAM_SOURCE, "").split(" ")
     return _number(fields[1]) if len(fields) > 1 else None
+
+
+def republished_sequence(headers: Mapping[str, str]) -> int | None:
+    """The sequence of a stored message that its stream republishes; the server's header is last."""
+    return _number(headers.get(STORED_SEQUENCE, "").rsplit("\n", 1)[-1])
 
 
 def _number(text: str) -> int | None:

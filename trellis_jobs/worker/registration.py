@@ -20,7 +20,6 @@ from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.pub_ack import Refused
 from trellis_jobs.jetstream.control.worker_records import UnreadableWorker
 from trellis_jobs.model import subjects
-from trellis_jobs.model.subjects import WorkerSubject
 from trellis_jobs.model.values import replace
 from trellis_jobs.model.worker_record import (
     AfterRefusal,
@@ -35,7 +34,7 @@ from trellis_jobs.model.worker_record import (
     next_beat,
 )
 from trellis_jobs.model.worker_states import WorkerState
-from trellis_jobs.wire import worker_records as wire
+from trellis_jobs.wire.headers import republished_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,6 +84,8 @@ class WorkerRegistration:
         self._is_failing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake_up = asyncio.Event()
+        self._hinted_revision = 0
+        self._is_waiting = False
 
     @property
     def interval(self) -> float:
@@ -108,8 +109,8 @@ class WorkerRegistration:
         records = self._records.over(connection)
         while True:
             instance = self._identity.instance
-            subject = subjects.worker(self._record.profile.service, instance)
-            subscription = await connection.subscribe(subject, self._receive_copy)
+            subject = subjects.worker_hint(self._record.profile.service, instance)
+            subscription = await connection.subscribe(subject, self._receive_hint)
             try:
                 while self._identity.instance == instance:
                     with self._reporting_failures():
@@ -167,15 +168,18 @@ class WorkerRegistration:
         self._record, self._revision = WorkerRecord(profile=profile), 0
         self._worker.handle_death(dead, former)
 
-    def _receive_copy(self, message: Message) -> None:
-        """A copy of a write, which the server may have refused, is only a hint (design D22)."""
-        profile = self._record.profile
-        expected = WorkerSubject(profile.service, profile.instance)
-        found = wire.decode(message.data, expected=expected)
-        if isinstance(found, WorkerRecord) and (
-            found.epoch > self._record.epoch or found.verdict is not None
-        ):
+    def _receive_hint(self, message: Message) -> None:
+        """The record was stored. It is only a hint: the next beat finds out what is in it.
+
+        The hint of a beat may arrive before the reply to it, so `_wait` compares the revisions.
+        """
+        revision = republished_sequence(message.headers) or 0
+        self._hinted_revision = max(self._hinted_revision, revision)
+        if self._is_waiting and self._is_outdated():
             self._wake_up.set()
+
+    def _is_outdated(self) -> bool:
+        return self._hinted_revision > self._revision
 
     @contextmanager
     def _reporting_failures(self) -> Iterator[None]:
@@ -201,7 +205,12 @@ class WorkerRegistration:
             self._is_failing = False
 
     async def _wait(self) -> None:
+        if self._is_outdated():
+            self._wake_up.set()
+        self._is_waiting = True
         with suppress(TimeoutError):
             async with asyncio.timeout(self.interval):
                 await self._wake_up.wait()
+        self._is_waiting = False
         self._wake_up.clear()
+        self._hinted_revision = 0  # a hint, which may be forged, causes one beat

@@ -250,7 +250,8 @@ def _presence(service: str) -> Grant:
 def _worker_records(service: str) -> Grant:
     own = subjects.workers_of_service(service)
     read = _api([f"DIRECT.GET.{CONTROL}.{own}"])
-    return Grant("to register its workers, and to receive directives", (own, *read), (own,))
+    hints = subjects.worker_hints_of_service(service)
+    return Grant("to register its workers, and to receive directives", (own, *read), (hints,))
 
 
 def _working(service: str, queue: JobType[Any, Any]) -> Grant:
