@@ -8,7 +8,7 @@ CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks 
 PROSE := $(CODE) $(wildcard docs deploy contracts *.md)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types words format test test-fast fuzz model soak workers-long bench bench-peers bench-scale docs site constraints clean
+.PHONY: help setup dev check lint types words format test test-fast fuzz model soak workers-long delays-long bench bench-peers bench-scale docs site constraints clean
 
 help:  ## list these verbs
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ soak: setup  ## kill the admin runtime again and again while it projects 50,000 
 
 workers-long: setup  ## freeze, block and cut off workers with the default settings; three minutes
 	WORKERS_LONG=1 $(BIN)/pytest -q -s -rA tests/workers/test_dead_workers.py -k "default and settings"
+
+delays-long: setup  ## delayed jobs in clusters of four versions while leaders change and servers are killed; ten minutes
+	DELAYS_LONG=1 $(BIN)/pytest -q -s -rA tests/delays/test_cluster.py
 
 SEED ?= 1
 CHAOS := $(BIN)/python -m tests.chaos --seed $(SEED)

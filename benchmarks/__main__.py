@@ -14,10 +14,12 @@ from benchmarks import (
     beats,
     beside_admin,
     commands,
+    delays,
     keyed_rounds,
     operations,
     projection,
     recovery,
+    retries,
     rounds,
     total_limit,
 )
@@ -32,7 +34,9 @@ from trellis_jobs.embedded import EmbeddedServer
 LATEST: Final = Path(__file__).parent / "results" / "latest.json"
 BESIDE_ADMIN: Final = LATEST.with_name("admin.json")
 BEATS: Final = LATEST.with_name("beats.json")
+DELAYS: Final = LATEST.with_name("delays.json")
 RECOVERY: Final = LATEST.with_name("recovery.json")
+RETRIES: Final = LATEST.with_name("retries.json")
 Options = argparse.Namespace
 
 
@@ -89,6 +93,15 @@ def _beats(options: Options, console: Console) -> None:
     console.print(beats.table(measured), f"written to {written}")
 
 
+def _delays(options: Options, console: Console) -> None:
+    written, size = options.json or DELAYS, delays.LARGE if options.million else delays.USUAL
+    with console.status("starting") as status:
+        measured = delays.measure(delays.QUICK if options.quick else size, status.update)
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(measured, indent=2) + "\n")
+    console.print(delays.table(measured), f"written to {written}")
+
+
 def _recovery(options: Options, console: Console) -> None:
     written = options.json or RECOVERY
     with console.status("starting") as status:
@@ -97,6 +110,16 @@ def _recovery(options: Options, console: Console) -> None:
     written.parent.mkdir(parents=True, exist_ok=True)
     written.write_text(json.dumps(measured, indent=2) + "\n")
     console.print(recovery.table(measured), f"written to {written}")
+
+
+def _retries(options: Options, console: Console) -> None:
+    written = options.json or RETRIES
+    with console.status("starting") as status:
+        size = retries.QUICK if options.quick else retries.USUAL
+        measured = retries.measure(size, options.server, status.update)
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(measured, indent=2) + "\n")
+    console.print(retries.table(measured), f"written to {written}")
 
 
 def _jobs(url: str, traffic: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
@@ -142,7 +165,14 @@ PARTS: Final = {
     "commands": _commands,
     "operations": _operations,
 }
-OTHERS: Final = {"scale": _scale, "admin": _admin, "beats": _beats, "recovery": _recovery}
+OTHERS: Final = {
+    "scale": _scale,
+    "admin": _admin,
+    "beats": _beats,
+    "delays": _delays,
+    "recovery": _recovery,
+    "retries": _retries,
+}
 
 
 _PART: Final = f"only this; else everything but {', '.join(OTHERS)}"
@@ -155,12 +185,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--million",
         action="store_true",
-        help="project a million events, and list a million jobs and a million dead ones",
+        help="project a million events, list a million jobs and a million dead ones, or let a "
+        "million jobs wait",
     )
     parser.add_argument(
         "--only", action="append", choices=[*PIECES], help="this piece of scale; may be repeated"
     )
     parser.add_argument("--jobs", type=int, help="how many jobs run beside the admin runtime")
+    parser.add_argument("--server", help="run retries on this version of .servers, as 2.12.8")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     return parser.parse_args()
 

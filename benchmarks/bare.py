@@ -20,8 +20,8 @@ from benchmarks.measure import Drained, Entries, Measured, Moments, Stopwatch, n
 from benchmarks.workload import BARE, CONCURRENCY, QUEUE, templates
 from trellis_jobs.contract.topology import WORK, Topology, queue_consumer
 from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.fast_batch import FastBatch
 from trellis_jobs.jetstream.client.message import Message
-from trellis_jobs.jetstream.log.fast_batch import FastBatch
 from trellis_jobs.jetstream.log.prepared_event import PreparedEvent
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.provision import provision

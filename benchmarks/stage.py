@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -77,8 +77,12 @@ class Stage:
         self, processes: int, service: str, queue: str, work: Work[T], *args: object
     ) -> list[Future[T]]:
         working = [self.begin(work, *args) for _ in range(processes)]
-        uvloop.run(until(self.url, _is_awaited(consumer_name(service, queue), working)))
+        self.until_awaited(service, queue, working)
         return working
+
+    def until_awaited(self, service: str, queue: str, working: Sequence[Future[Any]]) -> None:
+        """All these processes have asked for jobs."""
+        uvloop.run(until(self.url, _is_awaited(consumer_name(service, queue), working)))
 
     def until_queued(self, jobs: int) -> None:
         """The server has moved this many jobs from the log to the work queue."""
@@ -179,7 +183,7 @@ def _holds(jobs: int) -> Look:
     return is_so
 
 
-def _is_awaited(consumer: str, working: list[Future[T]]) -> Look:
+def _is_awaited(consumer: str, working: Sequence[Future[Any]]) -> Look:
     """All of them have asked for jobs; one that is done before that has failed."""
 
     async def is_so(connection: Connection) -> bool:

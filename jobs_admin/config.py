@@ -31,6 +31,8 @@ class AdminConfig:
     reconcile_interval: timedelta = timedelta(seconds=30)
     # The work message of a job that was just created or released may take a moment to appear.
     reconcile_grace: timedelta = timedelta(seconds=10)
+    # The workers of a service release a delayed job at its time, so it is overdue only after this.
+    overdue_grace: timedelta = timedelta(seconds=30)
     # Another daemon takes over an operation whose record has not changed for this long.
     operation_lease: timedelta = timedelta(seconds=10)
     retention_interval: timedelta = timedelta(minutes=5)

@@ -9,58 +9,40 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import aiosqlite
-
-from jobs_admin.actions.job_actions import Actions
-from jobs_admin.actions.job_keys import JobKeys
-from jobs_admin.actions.key_buckets import KeyBuckets
-from jobs_admin.actions.key_leases import Leases
 from jobs_admin.actions.key_names import KeyNames
-from jobs_admin.api.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
-from jobs_admin.api.views.health import Mode
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.doctor.checks import Installation
-from jobs_admin.file_lock import only_writer
 from jobs_admin.health import PROJECTOR, Health
 from jobs_admin.http.probes import Probes
-from jobs_admin.loops import Loops
 from jobs_admin.maintenance.maintenance import Maintenance
 from jobs_admin.maintenance.retention.archive import FolderArchive, NoArchive
 from jobs_admin.maintenance.retention.junk import JunkRemoval
 from jobs_admin.maintenance.retention.retention import Retention, RetentionDependencies
-from jobs_admin.operations.records import OperationRecords
 from jobs_admin.operations.run import RunContext
 from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, Runner
-from jobs_admin.projection.projector import Projector
+from jobs_admin.parts import Parts, assemble
 from jobs_admin.queues.actions import QueueActions
-from jobs_admin.reads.position import FilePosition, position
-from jobs_admin.reads.read_your_writes import LogProgress
-from jobs_admin.reads.readers import Readers
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.operation_methods import OperationMethods
 from jobs_admin.rpc.queue_methods import QueueMethods
 from jobs_admin.rpc.router import Router
+from jobs_admin.rpc.schedule_methods import ScheduleMethods
 from jobs_admin.rpc.service_methods import ServiceMethods
 from jobs_admin.rpc.startup import until_readable
 from jobs_admin.rpc.worker_methods import WorkerMethods
 from jobs_admin.workers.directives import WorkerDirectives
-from jobs_admin.workers.registry import WorkerRegistry
 from trellis_jobs.contract.permissions.grants import inbox_prefix
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.environment import Environment
 from trellis_jobs.errors import InfrastructureMissing
 from trellis_jobs.jetstream.client.connect_options import as_connect_options
 from trellis_jobs.jetstream.client.rpc import RpcServer
-from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.client.startup import Startup
-from trellis_jobs.jetstream.control.records import ControlRecords
 from trellis_jobs.jetstream.control.worker_feed import WorkerFeed
 from trellis_jobs.jetstream.control.worker_records import WorkerRecords
-from trellis_jobs.jetstream.log.event_log import EventLog
-from trellis_jobs.jetstream.log.feed import LogFeed
-from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.schedules.schedule_feed import ScheduleFeed
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.plan import Act
 from trellis_jobs.jetstream.setup.provision import plan, provision
@@ -68,13 +50,18 @@ from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-    from pathlib import Path
     from typing import Any
 
     from jobs_admin.config import AdminConfig
+    from jobs_admin.loops import Loops
+    from jobs_admin.projection.projector import Projector
+    from jobs_admin.reads.read_your_writes import LogProgress
+    from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Method
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.jetstream.client.server_clock import ServerClock
+    from trellis_jobs.jetstream.log.event_log import EventLog
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +69,7 @@ RETENTION: Final = "retention"
 JUNK: Final = "junk"
 OPERATIONS: Final = "operations"
 WORKERS: Final = "worker records"
+SCHEDULES: Final = "schedule records"
 _REMEDY: Final = "start a service that may provision, or run `trellis-jobs admin serve --provision`"
 
 
@@ -100,30 +88,6 @@ class Daemon:
     health_port: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The parts that RPC methods and loops are built from."""
-
-    config: AdminConfig
-    environment: Environment
-    installation: Installation
-    clock: ServerClock
-    keys: JobKeys
-    events: EventLog
-    readers: Readers
-    progress: LogProgress
-    projector: Projector | None
-    loops: Loops
-    health: Health
-    actions: Actions
-    operations: OperationRecords
-    workers: WorkerRegistry
-
-    @property
-    def connection(self) -> Connection:
-        return self.installation.connection
-
-
 @asynccontextmanager
 async def serving(
     config: AdminConfig, environment: Environment | None = None
@@ -137,7 +101,7 @@ async def serving(
         opened.push_async_callback(connection.close)
         features = await startup.until_ready(partial(_prepare, connection, make=config.provision))
         installation = Installation(access=access, connection=connection, features=features)
-        parts = await _assemble(opened, config, environment, installation)
+        parts = await assemble(opened, config, environment, installation)
         port = None
         if config.health_port is not None:
             probes = Probes(parts.health.report).open(config.health_port, config.health_host)
@@ -164,19 +128,17 @@ async def serving(
         )
 
 
-def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
+def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
-
-    def max_reply_bytes() -> int:
-        return parts.connection.max_payload
-
+    max_reply_bytes = parts.max_reply_bytes
     return {
-        **JobMethods(readers, progress, parts.actions, max_reply_bytes).table(),
+        **JobMethods(readers, progress, parts.actions, parts.clock, max_reply_bytes).table(),
         **OperationMethods(
             readers=readers,
             progress=progress,
             records=parts.operations,
             runner=runner,
+            clock=parts.clock,
             new_id=parts.environment.new_id,
             now=parts.environment.now,
         ).table(),
@@ -189,15 +151,8 @@ def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
         ).table(),
         **ServiceMethods(readers, progress, parts.clock).table(),
         **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
-        **QueueMethods(
-            installation=parts.installation,
-            readers=readers,
-            progress=progress,
-            health=parts.health,
-            actions=QueueActions(parts.connection, parts.installation.features),
-            clock=parts.clock,
-            workers=parts.workers,
-        ).table(),
+        **_schedule_methods(parts),
+        **_queue_methods(parts),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,
@@ -210,18 +165,47 @@ def _methods(parts: _Parts, runner: Runner) -> Mapping[str, Method]:
     }
 
 
-def _directives(parts: _Parts) -> WorkerDirectives:
+def _queue_methods(parts: Parts) -> Mapping[str, Method]:
+    return QueueMethods(
+        installation=parts.installation,
+        readers=parts.readers,
+        progress=parts.progress,
+        health=parts.health,
+        actions=QueueActions(parts.connection, parts.installation.features),
+        clock=parts.clock,
+        workers=parts.workers,
+        schedules=parts.schedules,
+        grace=parts.config.overdue_grace,
+    ).table()
+
+
+def _schedule_methods(parts: Parts) -> Mapping[str, Method]:
+    return ScheduleMethods(
+        connection=parts.connection,
+        registry=parts.schedules,
+        actions=parts.schedule_actions,
+        readers=parts.readers,
+        workers=parts.workers,
+        clock=parts.clock,
+        new_id=parts.environment.new_id,
+        grace=parts.config.overdue_grace,
+        max_reply_bytes=parts.max_reply_bytes,
+    ).table()
+
+
+def _directives(parts: Parts) -> WorkerDirectives:
     supports_ttl = parts.events.features.message_ttl
     records = WorkerRecords(parts.connection, supports_ttl=supports_ttl)
     return WorkerDirectives(records, parts.environment.now)
 
 
-def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, None]]:
-    """Return the loops by name; with `--mode rpc-only` only the one that reads."""
+def _loops(parts: Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, None]]:
+    """Return the loops by name; with `--mode rpc-only` only those that read."""
+    read_workers = partial(parts.workers.run, WorkerFeed(parts.connection))
+    read_schedules = partial(parts.schedules.run, ScheduleFeed(parts.connection))
     reading = {
-        WORKERS: parts.loops.keep_running(
-            WORKERS, partial(parts.workers.run, WorkerFeed(parts.connection))
-        )
+        WORKERS: parts.loops.keep_running(WORKERS, read_workers),
+        SCHEDULES: parts.loops.keep_running(SCHEDULES, read_schedules),
     }
     if parts.projector is None:
         return reading
@@ -235,6 +219,8 @@ def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, No
         environment=parts.environment,
         progress=parts.progress,
         workers=parts.workers,
+        alarms=parts.alarms,
+        schedules=parts.schedules,
     )
     return {
         **reading,
@@ -246,7 +232,7 @@ def _loops(parts: _Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, No
     }
 
 
-def _junk(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
+def _junk(parts: Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
     return JunkRemoval(
         age=parts.config.retention.junk,
         dependencies=RetentionDependencies(parts.connection, parts.readers, projector),
@@ -255,7 +241,7 @@ def _junk(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]
     ).sweep
 
 
-def _runner(parts: _Parts) -> Runner:
+def _runner(parts: Parts) -> Runner:
     environment, lease = parts.environment, parts.config.operation_lease
     context = RunContext(
         records=parts.operations,
@@ -269,7 +255,7 @@ def _runner(parts: _Parts) -> Runner:
     return Runner(context, environment.new_id(), lease, environment.monotonic, until_ready)
 
 
-def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
+def _retention(parts: Parts, projector: Projector) -> Callable[[], Awaitable[object]]:
     config = parts.config
     archive = NoArchive() if config.archive is None else FolderArchive(config.archive)
     dependencies = RetentionDependencies(parts.connection, parts.readers, projector)
@@ -277,80 +263,6 @@ def _retention(parts: _Parts, projector: Projector) -> Callable[[], Awaitable[ob
     return Retention(
         config.retention, archive, dependencies, parts.clock.now, report_progress
     ).sweep
-
-
-async def _assemble(
-    opened: AsyncExitStack,
-    config: AdminConfig,
-    environment: Environment,
-    installation: Installation,
-) -> _Parts:
-    connection, features = installation.connection, installation.features
-    projector = None
-    if config.mode is Mode.FULL:
-        projector = await _own_projector(opened, config, LogFeed(connection))
-    readers = await opened.enter_async_context(Readers.open(config.path, projector))
-    if projector is None:
-        await _require_file(config.path, readers)
-    # A separate connection, so that slow queries cannot make health probes time out.
-    for_health = await opened.enter_async_context(Readers.open(config.path, projector, count=1))
-    loops = Loops(environment.now, projector.until_open if projector else None)
-    events = EventLog(connection, features, Histories(connection, deletes_consumers=True))
-    clock = ServerClock(connection, environment.monotonic)
-    await clock.now()
-    keys = _keys(connection, events, clock, environment)
-    return _Parts(
-        config=config,
-        environment=environment,
-        installation=installation,
-        clock=clock,
-        keys=keys,
-        events=events,
-        readers=readers,
-        progress=LogProgress(projector or FilePosition(readers), connection),
-        actions=Actions(connection, events, keys, environment.now),
-        operations=OperationRecords(ControlRecords(connection, supports_ttl=features.message_ttl)),
-        workers=WorkerRegistry(environment.monotonic),
-        projector=projector,
-        loops=loops,
-        health=Health(
-            connection=connection,
-            features=features,
-            readers=for_health,
-            loops=loops,
-            mode=config.mode,
-            clock=clock,
-            now=environment.now,
-        ),
-    )
-
-
-def _keys(
-    connection: Connection, events: EventLog, clock: ServerClock, environment: Environment
-) -> JobKeys:
-    leases = Leases(clock, environment.monotonic)
-    buckets = KeyBuckets(connection, environment.monotonic)
-    return JobKeys(connection, events, leases, buckets, environment.now)
-
-
-async def _own_projector(opened: AsyncExitStack, config: AdminConfig, feed: LogFeed) -> Projector:
-    """Open the projector; its loop rebuilds a file that does not belong to this log."""
-    try:
-        opened.enter_context(only_writer(config.path))
-        opening = Projector.open(feed, config.path, nice=config.nice)
-        return await opened.enter_async_context(opening)
-    except (aiosqlite.DatabaseError, OSError) as error:
-        raise ProjectionUnusable(config.path, str(error)) from error
-
-
-async def _require_file(path: Path, readers: Readers) -> None:
-    """Raise if there is no usable file, because this process does not create one."""
-    if not await asyncio.to_thread(path.exists):
-        raise ProjectionMissing(path)
-    try:
-        await position(readers)
-    except (ProjectionUnavailable, aiosqlite.DatabaseError, OSError) as error:
-        raise ProjectionUnusable(path, str(error)) from error
 
 
 async def _prepare(connection: Connection, *, make: bool) -> Features:

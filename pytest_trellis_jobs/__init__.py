@@ -13,7 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trellis_jobs.testing import Accounts, ConnectService
+    from trellis_jobs.testing import Accounts, Clock, ConnectService
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +42,11 @@ def connected_service(jobs_server: str) -> ConnectService:
     from trellis_jobs.testing import ConnectService  # noqa: PLC0415
 
     return ConnectService(jobs_server)
+
+
+@pytest.fixture
+def jobs_clock() -> Clock:
+    """A clock that the test moves: `async with inline(service, clock=jobs_clock):`."""
+    from trellis_jobs.testing import Clock  # noqa: PLC0415
+
+    return Clock()

@@ -137,6 +137,22 @@ def retry_scheduled(**changes: Any) -> e.RetryScheduled:
     )
 
 
+def snoozed(**changes: Any) -> e.RetryScheduled:
+    why = error(type="snooze", message="the bank is closed")
+    return replace(
+        e.RetryScheduled(
+            job=REPORT,
+            context=CONTEXT,
+            at=after(2),
+            tries=0,
+            attempt=FIRST,
+            error=why,
+            next_attempt_at=after(62),
+        ),
+        **changes,
+    )
+
+
 def completed(**changes: Any) -> e.Completed:
     return replace(
         e.Completed(
@@ -306,7 +322,8 @@ def _voices(event: e.Event) -> Iterable[e.Event]:
     return [replace(event, attempt=attempt) for attempt in (FIRST, SECOND, None)]
 
 
-ANY_EVENT: Final = st.sampled_from([said for event in ONE_OF_EACH for said in _voices(event)])
+_EXAMPLES: Final = (*ONE_OF_EACH, snoozed())
+ANY_EVENT: Final = st.sampled_from([said for event in _EXAMPLES for said in _voices(event)])
 NOTE: Final = ANY_EVENT.filter(
     lambda event: (
         event.kind
@@ -327,7 +344,7 @@ def histories(draw: st.DrawFn, max_size: int = 16) -> list[e.Event]:
     stands: JobStatus | None = None
     for _ in range(draw(st.integers(0, max_size))):
         before = stands
-        legal = [event for event in ONE_OF_EACH if not isinstance(advance(before, event), Illegal)]
+        legal = [event for event in _EXAMPLES if not isinstance(advance(before, event), Illegal)]
         event = draw(st.one_of(st.sampled_from(legal), ANY_EVENT))
         moved = advance(before, event)
         stands = before if isinstance(moved, Illegal) else moved

@@ -192,3 +192,12 @@ def test_the_jobs_of_killed_workers_start_elsewhere(tmp_path: Path) -> None:
     figures = _measured(tmp_path / "figures.json", "recovery")
     assert figures["causes"] == {"worker_death": 2}
     assert figures["longest_s"] > 0
+
+
+def test_retries_are_measured_with_naks_at_once_and_in_bursts(tmp_path: Path) -> None:
+    figures = _measured(tmp_path / "figures.json", "retries")
+    assert [run["side"] for run in figures["runs"]] == ["at once", "in bursts"]
+    for run in figures["runs"]:
+        assert run["retries"]["count"] > 0
+        assert run["retries"]["earliest"] >= 0
+        assert run["takeovers"]["count"] > 0

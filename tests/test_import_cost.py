@@ -29,6 +29,7 @@ print("\\n".join(sys.modules))
 NOT_FOR_PRODUCERS: Final = (
     "aiosqlite",
     "click",
+    "cronsim",
     "jobs_admin",
     "jsonschema",
     "nacl",
@@ -39,7 +40,9 @@ NOT_FOR_PRODUCERS: Final = (
     "sqlite3",
     "jobs_admin.cli",
     "trellis_jobs.contract.manifest",
+    "trellis_jobs.contract.schedule_entry",
     "trellis_jobs.embedded",
+    "trellis_jobs.model.schedules",
     "trellis_jobs.testing",
     "trellis_jobs.worker.host",
     "typer",

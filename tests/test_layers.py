@@ -24,8 +24,13 @@ ADMIN: Final = (*STREAMS, *TOOLS, "jobs_admin.api")
 # A layer, and what it may import besides itself. The longest name that fits a module is its layer.
 MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "trellis_jobs.errors": (),
-    "trellis_jobs.model": ("trellis_jobs.errors", "trellis_jobs.model.keys"),
+    "trellis_jobs.model": (
+        "trellis_jobs.errors",
+        "trellis_jobs.model.keys",
+        "trellis_jobs.model.schedules",
+    ),
     "trellis_jobs.model.keys": ("trellis_jobs.errors", "trellis_jobs.model"),
+    "trellis_jobs.model.schedules": ("trellis_jobs.errors", "trellis_jobs.model"),
     "trellis_jobs.wire": RULES,
     "trellis_jobs.contract": RULES,
     "trellis_jobs.contract.codegen": (*RULES, "trellis_jobs.contract"),
@@ -42,10 +47,17 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
         "trellis_jobs.jetstream.keys",
         "trellis_jobs.jetstream.log",
     ),
+    "trellis_jobs.jetstream.alarms": (*CLIENT, "trellis_jobs.jetstream.work"),
+    "trellis_jobs.jetstream.schedules": (
+        *CLIENT,
+        "trellis_jobs.jetstream.alarms",
+        "trellis_jobs.jetstream.control",
+    ),
     "trellis_jobs.jetstream.setup": (*CLIENT, "trellis_jobs.jetstream.work"),
     "trellis_jobs.producer": (*STREAMS, *TOOLS),
     "trellis_jobs.worker": (*STREAMS, *TOOLS),
-    "trellis_jobs.service": (*STREAMS, *TOOLS, *BOTH_SIDES),
+    "trellis_jobs.scheduler": (*STREAMS, *TOOLS, *BOTH_SIDES),
+    "trellis_jobs.service": (*STREAMS, *TOOLS, *BOTH_SIDES, "trellis_jobs.scheduler"),
     "trellis_jobs.child_process": (),
     "trellis_jobs.embedded": ("trellis_jobs.errors", "trellis_jobs.child_process"),
     "trellis_jobs.demo": ("trellis_jobs",),
@@ -81,8 +93,10 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "jobs_admin.health": (*ADMIN, "jobs_admin.config", "jobs_admin.loops", "jobs_admin.reads"),
     "jobs_admin.operations": (*ADMIN, "jobs_admin.actions", "jobs_admin.reads"),
     "jobs_admin.workers": ADMIN,
+    "jobs_admin.schedules": ADMIN,
     "jobs_admin.maintenance": (
         *ADMIN,
+        "jobs_admin.schedules",
         "jobs_admin.workers",
         "jobs_admin.actions",
         "jobs_admin.config",
@@ -94,6 +108,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.rpc": (
         *ADMIN,
+        "jobs_admin.schedules",
         "jobs_admin.workers",
         "jobs_admin.actions",
         "jobs_admin.config",
@@ -105,8 +120,24 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
         "jobs_admin.queues",
         "jobs_admin.reads",
     ),
+    "jobs_admin.parts": (
+        *ADMIN,
+        "jobs_admin.actions",
+        "jobs_admin.config",
+        "jobs_admin.doctor",
+        "jobs_admin.file_lock",
+        "jobs_admin.health",
+        "jobs_admin.loops",
+        "jobs_admin.operations",
+        "jobs_admin.projection",
+        "jobs_admin.reads",
+        "jobs_admin.schedules",
+        "jobs_admin.workers",
+    ),
     "jobs_admin.daemon": (
         *ADMIN,
+        "jobs_admin.parts",
+        "jobs_admin.schedules",
         "jobs_admin.workers",
         "jobs_admin.actions",
         "jobs_admin.config",
@@ -127,6 +158,8 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
 
 # A package that is not ours (or a module that means I/O), and the only layers that know it.
 KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
+    # Reads cron expressions; loaded only when there is one.
+    "cronsim": ("trellis_jobs.model.schedules",),
     "jsonschema": ("trellis_jobs.contract",),
     "msgspec": ("trellis_jobs.model", "trellis_jobs.wire"),
     "nats": ("trellis_jobs.jetstream",),

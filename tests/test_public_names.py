@@ -20,8 +20,10 @@ PUBLIC = [
     "ConnectOptions",
     "CredentialsRefused",
     "CredentialsUnusable",
+    "Cron",
     "DeadlineInvalid",
     "DeclarationError",
+    "Every",
     "Fail",
     "InboxNotPermitted",
     "InfrastructureError",
@@ -38,6 +40,7 @@ PUBLIC = [
     "JobFailed",
     "JobIsOver",
     "JobNotFound",
+    "JobNotWaiting",
     "JobOptionInvalid",
     "JobRef",
     "JobSkipped",
@@ -70,8 +73,13 @@ PUBLIC = [
     "ResourceUnavailable",
     "ResultInvalid",
     "Retry",
+    "RunAtInvalid",
+    "ScheduleDeclared",
+    "ScheduleNotFound",
+    "ScheduleRefused",
     "Secret",
     "Service",
+    "Snooze",
     "SomeNotCreated",
     "StreamFull",
     "SyncClient",
@@ -121,10 +129,10 @@ def test_the_tree_that_users_read_names_every_error_and_no_other() -> None:
     lines = (errors.__doc__ or "").splitlines()
     drawn = [line.split("── ")[1].split("  ")[0] for line in lines if "── " in line]
     named = {name for branch in drawn for name in branch.split(", ")}
-    assert named | {"JobsError", "Retry", "Fail"} == ERRORS.keys()
+    assert named | {"JobsError", "Retry", "Snooze", "Fail"} == ERRORS.keys()
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_every_error_can_be_caught_as_one_of_ours(name: str) -> None:
-    chosen_by_handlers = {"Retry", "Fail"}
+    chosen_by_handlers = {"Retry", "Snooze", "Fail"}
     assert issubclass(ERRORS[name], errors.JobsError) != (name in chosen_by_handlers)

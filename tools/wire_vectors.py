@@ -6,7 +6,7 @@ They are the compatibility promise. To change one on purpose: `python -m tools.w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +29,7 @@ from tests.given import (
     progressed,
     retry_scheduled,
     slot,
+    snoozed,
     started,
     waiting,
 )
@@ -143,12 +144,22 @@ class Golden:
 
 
 def golden(kind: EventKind) -> Golden:
-    before: JobStatus | None = None
-    for past in _BEFORE.get(kind, _ACTIVE):
-        before = _moved(before, past).recorded_at(RUN)
     example = next(event for event in ONE_OF_EACH if event.kind is kind)
-    after_it = _moved(before, _FULLER.get(kind, example))
-    said = replace(_FULLER.get(kind, example), tries=after_it.tries)
+    return _golden(_BEFORE.get(kind, _ACTIVE), _FULLER.get(kind, example))
+
+
+def golden_snooze() -> Golden:
+    """The second snooze of a job."""
+    again = snoozed(at=after(63), attempt=SECOND, next_attempt_at=after(3663))
+    return _golden((*_ACTIVE, snoozed(), started(at=after(62), attempt=SECOND)), again)
+
+
+def _golden(history: Iterable[e.Event], event: e.Event) -> Golden:
+    before: JobStatus | None = None
+    for past in history:
+        before = _moved(before, past).recorded_at(RUN)
+    after_it = _moved(before, event)
+    said = replace(event, tries=after_it.tries)
     return Golden(said, after_it, before.state if before else None)
 
 
@@ -210,6 +221,7 @@ CONTRACT: Final = ServiceContract(
 def texts() -> dict[str, str]:
     """Every file of the folder that is ours, by name."""
     messages = {f"{kind.value}.json": golden(kind).message for kind in EventKind}
+    messages["retry-snooze.json"] = golden_snooze().message
     messages["worker-heartbeat.json"] = heartbeat_message()
     messages["key-state.json"] = key_state_message()
     messages["service-manifest.json"] = to_manifest(CONTRACT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trellis_jobs.contract.bindings import Bindings
 from trellis_jobs.contract.key_policy import KeyConcurrency, QueueDepth
+from trellis_jobs.contract.schedules import Cron, Every
 from trellis_jobs.contract.secret_fields import Secret
 from trellis_jobs.contract.versions import upgraded_elsewhere
 from trellis_jobs.errors import (
@@ -27,6 +28,7 @@ from trellis_jobs.errors import (
     JobFailed,
     JobIsOver,
     JobNotFound,
+    JobNotWaiting,
     JobOptionInvalid,
     JobsError,
     JobSkipped,
@@ -48,6 +50,11 @@ from trellis_jobs.errors import (
     ResourceUnavailable,
     ResultInvalid,
     Retry,
+    RunAtInvalid,
+    ScheduleDeclared,
+    ScheduleNotFound,
+    ScheduleRefused,
+    Snooze,
     SomeNotCreated,
     StreamFull,
     Unreachable,
@@ -85,8 +92,10 @@ __all__ = [
     "ConnectOptions",
     "CredentialsRefused",
     "CredentialsUnusable",
+    "Cron",
     "DeadlineInvalid",
     "DeclarationError",
+    "Every",
     "Fail",
     "InboxNotPermitted",
     "InfrastructureError",
@@ -103,6 +112,7 @@ __all__ = [
     "JobFailed",
     "JobIsOver",
     "JobNotFound",
+    "JobNotWaiting",
     "JobOptionInvalid",
     "JobRef",
     "JobSkipped",
@@ -135,8 +145,13 @@ __all__ = [
     "ResourceUnavailable",
     "ResultInvalid",
     "Retry",
+    "RunAtInvalid",
+    "ScheduleDeclared",
+    "ScheduleNotFound",
+    "ScheduleRefused",
     "Secret",
     "Service",
+    "Snooze",
     "SomeNotCreated",
     "StreamFull",
     "SyncClient",

@@ -17,6 +17,8 @@ from trellis_jobs.model.identity import ulid
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from trellis_jobs.model.clock_offset import ServerTime
+
 
 # Both clocks are read several times for each job, so neither call has a Python frame.
 utc_now: Final[Callable[[], datetime]] = functools.partial(datetime.now, UTC)
@@ -57,3 +59,15 @@ class Environment:
     random: Callable[[], float] = random.random
     # How far the machine's clock is ahead of the server's. None if it is not measured.
     clock_ahead: Callable[[], timedelta | None] = lambda: None
+    # The server's time, for what must not happen early. None if no server is connected.
+    server_time: ServerTime | None = None
+
+    def server_now(self) -> datetime:
+        """A time that the server's clock has reached, or `now` if that is not known."""
+        known = None if self.server_time is None else self.server_time.now(self.monotonic())
+        return self.now() if known is None else known
+
+    def observe_server_time(self, moment: datetime) -> None:
+        """`moment` is a time of the server in a message that has just arrived."""
+        if self.server_time is not None:
+            self.server_time.observe(moment, self.monotonic())

@@ -13,6 +13,7 @@
     trellis_jobs.failed          {job}  jobs failed: the error was permanent
     trellis_jobs.dead            {job}  jobs dead: every try was used up
     trellis_jobs.retried         {try}  attempts that will be tried again
+    trellis_jobs.snoozed         {try}  attempts that ended with a snooze, which is no failure
     trellis_jobs.duration        s      how long handlers ran
     trellis_jobs.queue_wait      s      from creation to the start of the first attempt
     trellis_jobs.loop_blocked    s      how long a worker's event loop was blocked, from 1 s
@@ -113,6 +114,9 @@ class Telemetry:
         self.has_metrics = _has_metrics()
         meter = metrics.get_meter(_SCOPE)
         self._counters: Mapping[EventKind, metrics.Counter] = _counters(meter)
+        self._snoozed = meter.create_counter(
+            f"{_SCOPE}.snoozed", "{try}", "attempts that ended with a snooze"
+        )
         self._duration = meter.create_histogram(
             f"{_SCOPE}.duration",
             "s",
@@ -190,8 +194,10 @@ class Telemetry:
             span.set_status(StatusCode.ERROR, error.message)
 
     def count(self, event: Event) -> None:
-        counter = self._counters.get(event.kind)
-        if counter is not None and self.has_metrics:
+        if not self.has_metrics:
+            return
+        counter = self._snoozed if event.is_snooze else self._counters.get(event.kind)
+        if counter is not None:
             counter.add(1, _queue_of(event.job))
 
     def record_run(self, job: JobAddress, seconds: float) -> None:

@@ -21,6 +21,7 @@ from trellis_jobs import (
     NoCurrentJob,
     Retry,
     Service,
+    Snooze,
     current_job,
     job,
 )
@@ -71,7 +72,7 @@ async def report_errors(job: ActiveJob[Any], call_next: CallNext) -> Any:
         scope.set_context("job", {"try": job.tries, "of": job.max_tries, "key": job.key})
         try:
             return await call_next(job)
-        except Retry:
+        except (Retry, Snooze):
             raise
         except Exception as error:
             if isinstance(error, Fail) or job.tries >= job.max_tries:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from jobs_admin.actions.job_follower import FOLLOW_TIMEOUT, JobFollower
 from trellis_jobs.contract.topology import LOG
-from trellis_jobs.errors import StreamFull
+from trellis_jobs.errors import DeadlineInvalid, StreamFull
 from trellis_jobs.jetstream.client import stored_message
 from trellis_jobs.jetstream.log.decide_again import Appended, append_planned
+from trellis_jobs.model import delays, subjects
 from trellis_jobs.model import events as e
-from trellis_jobs.model import subjects
+from trellis_jobs.model.alarms import MAX_HOLD
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.reducer import RULES
-from trellis_jobs.model.states import OVER, JobState
+from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
@@ -24,20 +25,25 @@ if TYPE_CHECKING:
 
     from jobs_admin.actions.job_follower import Known
     from jobs_admin.actions.job_keys import JobKeys
+    from trellis_jobs.jetstream.alarms.alarms import Alarms
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.log.event_log import EventLog, Refused
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
-    from trellis_jobs.model.job_status import Head
+    from trellis_jobs.model.job_status import Head, JobStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequest:
-    """Who requested the action, why, and the id of the request."""
+    """Who requested the action, why, and the id of the request.
+
+    `run_at` is the time to which jobs are moved; None for other actions.
+    """
 
     by: str
     reason: str | None = None
     request: str | None = None
+    run_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +93,33 @@ def retry(job: Job, action: ActionRequest, at: datetime) -> e.Event:
         deadline=_still_ahead(job.deadline, at),
         try_limits=job.run.try_limits,
         concurrency=None if held is None else _only_the_key(held),
+        run_at=job.run.run_at,
+        schedule=job.run.schedule,
         **_decided_fields(action),
     )
 
 
+def reschedule(job: Job, action: ActionRequest, at: datetime) -> e.Event:
+    """Move a job that waits to another time. Raises DeadlineInvalid if it would expire before."""
+    run_at = action.run_at or at
+    moved = delays.reschedule(job, run_at, at, _decided_fields(action))
+    if isinstance(moved, delays.DeadlineTooEarly):
+        raise DeadlineInvalid(
+            moved.deadline, f"the job would expire before it may run, at {run_at}"
+        )
+    return moved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Actions:
-    def __init__(
-        self,
-        connection: Connection,
-        events: EventLog,
-        keys: JobKeys,
-        now: Callable[[], datetime],
-        *,
-        timeout: float = FOLLOW_TIMEOUT,
-    ) -> None:
-        self._connection = connection
-        self._events = events
-        self._keys = keys
-        self._now = now
-        self._timeout = timeout
+    """`timeout` limits each append, and how long a job is followed, in seconds."""
+
+    connection: Connection
+    events: EventLog
+    keys: JobKeys
+    alarms: Alarms
+    now: Callable[[], datetime]
+    timeout: float = FOLLOW_TIMEOUT
 
     async def carry_out(
         self,
@@ -122,7 +136,7 @@ class Actions:
         `known`, only that run is changed and not a later one. Raises JobContention or NotConfirmed
         when the event cannot be appended in time.
         """
-        follower = JobFollower(self._connection, self._events, address, timeout=self._timeout)
+        follower = JobFollower(self.connection, self.events, address, timeout=self.timeout)
         run = None if known is None else known.job.status.run
         first = known or await follower.read()
         if first is None:
@@ -130,7 +144,7 @@ class Actions:
 
         def plan_if_legal(known: Known) -> e.Event | None:
             is_legal = known.job.state in legal_from and run in (None, known.job.status.run)
-            return plan(known.job, action, self._now()) if is_legal else None
+            return plan(known.job, action, self.now()) if is_legal else None
 
         answer = await append_planned(
             first, plan_if_legal, append=self._append, read=follower.after
@@ -138,36 +152,59 @@ class Actions:
         if answer is None:
             return NoSuchJob()
         if isinstance(answer, Appended):
-            await self._leave_key(answer.before.job, answer.head.status.state)
+            await self._clean_up(answer.before.job, answer.head.status)
             return Done(answer.head)
-        await self._leave_key(answer.job, answer.job.state)
+        await self._clean_up(answer.job, answer.job.status)
         return NotLegal(answer.job, tuple(sorted(legal_from)), raced=answer is not first)
 
     async def _append(self, head: Head, event: e.Event) -> Head | Refused:
-        """Queues a retried job under its key first, and removes it again if the log is full."""
+        """Queues a retried job under its key first, and removes it again if the log is full.
+
+        Sets the alarm of a job that is moved first, so that it is never later than the log says.
+        """
+        if isinstance(event, e.Scheduled):
+            alarm = subjects.alarm_of_job(event.job)
+            await self.alarms.set(alarm, event.run_at, timeout=self.timeout)
         if not isinstance(event, e.Retried):
-            return await self._events.try_append(head, event, timeout=self._timeout)
-        await self._keys.requeue(event)
+            return await self.events.try_append(head, event, timeout=self.timeout)
+        await self.keys.requeue(event)
         try:
-            return await self._events.try_append(head, event, timeout=self._timeout)
+            return await self.events.try_append(head, event, timeout=self.timeout)
         except StreamFull:
-            await self._keys.withdraw(event.job, event.concurrency)
+            await self.keys.withdraw(event.job, event.concurrency)
             raise
 
     async def has_done(self, address: JobAddress, kind: e.EventKind, action: ActionRequest) -> bool:
         """Whether the job's newest event of that kind is from this action; reads the leader."""
         subject = subjects.lifecycle(address, kind)
-        newest = await stored_message.newest(self._connection, LOG, subject)
+        newest = await stored_message.newest(self.connection, LOG, subject)
         if newest is None:
             return False
         read = wire.read(newest.subject, newest.sequence, newest.data, newest.headers)
         event = read.event if isinstance(read, Entry) else None
-        return isinstance(event, e.Decided | e.Retried) and event.request == action.request
+        if not isinstance(event, e.Decided | e.Retried | e.Scheduled):
+            return False
+        return event.request == action.request
 
-    async def _leave_key(self, job: Job, became: JobState) -> None:
-        """Remove an ended job from its key's queue; a running job's worker frees its slot."""
-        if became in OVER and job.state is not JobState.ACTIVE:
-            await self._keys.withdraw(job.address, job.run.concurrency)
+    async def _clean_up(self, before: Job, became: JobStatus) -> None:
+        """Remove what the job does not need any more: its entry in its key's queue, its alarm.
+
+        A running job's worker frees its slot. An alarm that is left is dropped when it comes.
+        """
+        is_delayed = before.state is JobState.SCHEDULED
+        has_ended = became.is_over and before.state is not JobState.ACTIVE
+        if has_ended or (not is_delayed and self._waits_for_its_time(became)):
+            await self.keys.withdraw(before.address, before.run.concurrency)
+        if has_ended and is_delayed:
+            self.alarms.remove([subjects.alarm_of_job(before.address)])
+
+    def _waits_for_its_time(self, status: JobStatus) -> bool:
+        """A job that is released at once keeps its place: it may be in use again by now."""
+        return (
+            status.state is JobState.SCHEDULED
+            and status.next_attempt_at is not None
+            and status.next_attempt_at > self.now() + MAX_HOLD
+        )
 
 
 def legal_from(kind: e.EventKind) -> frozenset[JobState]:

@@ -16,7 +16,7 @@ from trellis_jobs.jetstream.client import stored_message
 from trellis_jobs.jetstream.log.event_log import Latest
 from trellis_jobs.jetstream.log.history import require_sequence
 from trellis_jobs.model import subjects
-from trellis_jobs.model.events import Created
+from trellis_jobs.model.events import Created, Scheduled
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.job_status import Head
 
@@ -91,8 +91,8 @@ class JobFollower:
         if time.monotonic() - self._began >= self._timeout:
             raise JobContention(self._address.job_id, self._timeout)
         tail = await self._stretch(known.up_to, newest)
-        if any(isinstance(entry.event, Created) for entry in tail.entries):
-            return await self._whole(newest)  # the job was purged, and its id is used again
+        if any(isinstance(entry.event, Created | Scheduled) for entry in tail.entries):
+            return await self._whole(newest)  # its id may be used again, after a purge
         self._known = Known(fold(tail.entries, known.job) or known.job, tail.newest)
         return self._known
 

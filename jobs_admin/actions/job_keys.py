@@ -108,7 +108,7 @@ class JobKeys:
         return None if stored is None else await self.leases.observe(stored)
 
     async def withdraw(self, job: JobAddress, held: Concurrency | None) -> None:
-        """Remove an ended job from its key's queue.
+        """Remove a job that has ended, or was moved to a later time, from its key's queue.
 
         Its slot, if it has one, is freed by its worker, because the handler may still be cleaning
         up. Key repair frees the slot of a dead worker once its lease has expired.
@@ -119,7 +119,7 @@ class JobKeys:
                 await self._apply(key, lambda state: key_slots.withdraw(state, job.job_id))
         except JobsError as error:
             log.warning(
-                "job %s has ended but could not be removed from its key; key repair will do it: %s",
+                "job %s could not be removed from the queue of its key; key repair will do it: %s",
                 job.job_id,
                 error,
                 extra={"job": job.job_id, "error": str(error)},

@@ -23,11 +23,13 @@ from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.paging import iterate, iterate_snapshot
 from jobs_admin.api.request_fields import filter_fields, job_fields, worker_fields
 from jobs_admin.api.rpc_sender import PAGE_SIZE, RpcSender
+from jobs_admin.api.schedule_client import ScheduleClient
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.jetstream.client.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from datetime import datetime
 
     from jobs_admin.api.rpc_sender import JobPageArguments, PageArguments
     from jobs_admin.api.views.base import Page
@@ -73,6 +75,7 @@ class AdminClient:
         self._rpcs = RpcSender(
             connection, by, timeout, timeout if read_timeout is None else read_timeout
         )
+        self.schedules = ScheduleClient(self._rpcs)
 
     @classmethod
     @asynccontextmanager
@@ -172,9 +175,22 @@ class AdminClient:
     async def dismiss(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
         return await self._rpcs.ask(Rpcs.DISMISS_DLQ, **job_fields(job), reason=reason)
 
-    async def preview(self, verb: OperationVerb, query: JobFilter = ANY) -> PreviewView:
+    async def reschedule(
+        self, job: str | JobAddress, run_at: datetime, *, reason: str | None = None
+    ) -> ChangedJob:
+        """Move a job that waits, also for its next try, to another time."""
+        fields = {**job_fields(job), "run_at": run_at, "reason": reason}
+        return await self._rpcs.ask(Rpcs.RESCHEDULE, **fields)
+
+    async def run_now(self, job: str | JobAddress, *, reason: str | None = None) -> ChangedJob:
+        """Let a job that is delayed, or that waits for its next try, run at once."""
+        return await self._rpcs.ask(Rpcs.RUN_NOW, **job_fields(job), reason=reason)
+
+    async def preview(
+        self, verb: OperationVerb, query: JobFilter = ANY, *, run_at: datetime | None = None
+    ) -> PreviewView:
         """Count the jobs that operate() would change, and those that it would refuse."""
-        fields = {**filter_fields(query), "verb": verb, "dry_run": True}
+        fields = {**filter_fields(query), "verb": verb, "dry_run": True, "run_at": run_at}
         return (await self._rpcs.read(Rpcs.OPERATE, fields)).preview
 
     async def operate(
@@ -184,10 +200,14 @@ class AdminClient:
         *,
         reason: str | None = None,
         rate: float | None = None,
+        run_at: datetime | None = None,
     ) -> OperationView:
-        """Start an operation that changes every matching job. The daemons carry it out."""
-        fields = {**filter_fields(query), "verb": verb, "reason": reason, "rate": rate}
-        answer = await self._rpcs.ask(Rpcs.OPERATE, **fields)
+        """Start an operation that changes every matching job. The daemons carry it out.
+
+        `run_at` is the time to which `reschedule` moves the jobs.
+        """
+        fields = {**filter_fields(query), "reason": reason, "rate": rate, "run_at": run_at}
+        answer = await self._rpcs.ask(Rpcs.OPERATE, verb=verb, **fields)
         if answer.operation is None:
             raise Unexpected("the reply to Jobs.Operate has no operation")
         return answer.operation

@@ -29,6 +29,13 @@ from jobs_admin.api.views.jobs import (
 from jobs_admin.api.views.keys import BusyKeyView, KeyView
 from jobs_admin.api.views.operations import OneOperation, Operated, OperationView
 from jobs_admin.api.views.queues import ChangedQueue, QueueView
+from jobs_admin.api.views.schedules import (
+    ChangedSchedule,
+    DeletedSchedule,
+    OneSchedule,
+    ScheduleView,
+    TriggeredSchedule,
+)
 from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
 from jobs_admin.api.views.workers import DirectedWorkers, WorkerProcessView
 from trellis_jobs.model import subjects
@@ -106,6 +113,15 @@ class Rpcs:
     LIST_QUEUES = _reads("Jobs.ListQueues", inputs.QueuesInput, Page[QueueView])
     PAUSE_QUEUE = _changes("Jobs.PauseQueue", inputs.PauseInput, ChangedQueue)
     RESUME_QUEUE = _changes("Jobs.ResumeQueue", inputs.QueueInput, ChangedQueue)
+    LIST_SCHEDULES = _reads("Jobs.ListSchedules", inputs.QueuePageInput, Page[ScheduleView])
+    GET_SCHEDULE = _finds("Jobs.GetSchedule", inputs.GetScheduleInput, OneSchedule)
+    PUT_SCHEDULE = _changes("Jobs.PutSchedule", inputs.PutScheduleInput, ChangedSchedule)
+    PAUSE_SCHEDULE = _changes("Jobs.PauseSchedule", inputs.PauseScheduleInput, ChangedSchedule)
+    RESUME_SCHEDULE = _changes("Jobs.ResumeSchedule", inputs.ChangeScheduleInput, ChangedSchedule)
+    TRIGGER_SCHEDULE = _changes(
+        "Jobs.TriggerSchedule", inputs.ChangeScheduleInput, TriggeredSchedule
+    )
+    DELETE_SCHEDULE = _changes("Jobs.DeleteSchedule", inputs.ChangeScheduleInput, DeletedSchedule)
     LIST_WORKERS = _reads("Jobs.ListWorkers", inputs.WorkersInput, Page[WorkerProcessView])
     DIRECT_WORKERS = Rpc(
         "Jobs.DirectWorkers", inputs.DirectInput, DirectedWorkers, Capability.WORKERS
@@ -115,6 +131,8 @@ class Rpcs:
     RETRY = _changes("Jobs.Retry", inputs.ActionInput, ChangedJob)
     REPLAY_DLQ = _changes("Jobs.ReplayDLQ", inputs.ActionInput, ChangedJob)
     DISMISS_DLQ = _changes("Jobs.DismissDLQ", inputs.ActionInput, ChangedJob)
+    RESCHEDULE = _changes("Jobs.Reschedule", inputs.RescheduleInput, ChangedJob)
+    RUN_NOW = _changes("Jobs.RunNow", inputs.ActionInput, ChangedJob)
     RELEASE_KEY = _changes("Jobs.ReleaseKey", inputs.ReleaseInput, KeyView)
     OPERATE = Rpc("Jobs.Operate", inputs.OperateInput, Operated, Capability.MUTATE)
     GET_OPERATION = _finds("Jobs.GetOperation", inputs.OperationInput, OneOperation)

@@ -11,6 +11,7 @@ AdminError
 ├── PortUnavailable         the port for health probes cannot be opened
 ├── QueryTimeout            a read would take too long: use a narrower filter
 ├── QueueMissing            the server has no such queue
+├── SchedulesUnavailable    the records of schedules cannot be read right now
 ├── JobContention           a job received new events faster than one could be appended
 └── RequestFailed           the admin runtime refused a request; raised by its client
     ├── NotFound            there is no such job, key or queue
@@ -114,6 +115,11 @@ class QueueMissing(AdminError):
         self.name = name
         self.why = f"no worker of it was ever started; queues: {', '.join(known) or 'none'}"
         super().__init__(f"there is no queue {name}: {self.why}")
+
+
+class SchedulesUnavailable(AdminError):
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the records of schedules cannot be read: {why}")
 
 
 class JobContention(AdminError):

@@ -11,6 +11,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    JsonValue,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -19,16 +20,27 @@ from jobs_admin.api.job_filter import FilterFields, JobFilter
 from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
 from jobs_admin.api.worker_filter import WorkerFilter
+from trellis_jobs.model.durations import LONGEST
+from trellis_jobs.model.schedules.cron import MAX_EXPRESSION_LENGTH
+from trellis_jobs.model.schedules.definition import (
+    DEFAULT_MAX_CATCH_UP,
+    MAX_MAX_CATCH_UP,
+    CatchUp,
+    Overlap,
+)
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.worker_states import WorkerState
 
 MAX_PAGE_SIZE = 500
 _TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - a token of a subject
 _MAX_SEQUENCE = 2**63 - 1
+_MILLISECOND = timedelta(milliseconds=1)
 MAX_PAUSE = timedelta(days=3650)
+MAX_TICKS = 100
 
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
+Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // _MILLISECOND)]
 # Keys are made from payloads; a key that is longer than this can be named by its hash.
 Key = Annotated[str, Field(min_length=1, max_length=32_000)]
 
@@ -149,6 +161,12 @@ class ActionInput(JobInput):
     reason: Annotated[str | None, Field(max_length=4_000)] = None
 
 
+class RescheduleInput(ActionInput):
+    """A time in the past means that the job is to run at once."""
+
+    run_at: Moment
+
+
 class KeyInput(ReadInput):
     service: Token
     type: Token
@@ -178,9 +196,60 @@ class PauseInput(QueueInput):
     """Without `durationMs`, the queue is paused until it is resumed."""
 
     reason: Annotated[str, Field(max_length=4_000)]
-    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // timedelta(milliseconds=1))] = (
-        None
-    )
+    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // _MILLISECOND)] = None
+
+
+class ScheduleInput(Nothing):
+    service: Token
+    type: Token
+    name: Token
+
+
+class GetScheduleInput(ScheduleInput):
+    """`ticks`: how many of its next ticks to return."""
+
+    ticks: Annotated[int, Field(ge=0, le=MAX_TICKS)] = 10
+
+
+class ChangeScheduleInput(ScheduleInput):
+    by: Text | None = None
+
+
+class PutScheduleInput(ChangeScheduleInput):
+    """Either `cron`, in `timeZone`, or `everyMs`."""
+
+    cron: Annotated[str | None, Field(max_length=MAX_EXPRESSION_LENGTH)] = None
+    time_zone: Text | None = None
+    every_ms: Milliseconds | None = None
+    payload: JsonValue = None
+    jitter_ms: Milliseconds = 0
+    start: Moment | None = None
+    end: Moment | None = None
+    catch_up: CatchUp = CatchUp.ONCE
+    max_catch_up: Annotated[int, Field(ge=1, le=MAX_MAX_CATCH_UP)] = DEFAULT_MAX_CATCH_UP
+    overlap: Overlap = Overlap.ALLOW
+
+    @model_validator(mode="after")
+    def _one_timing(self) -> PutScheduleInput:
+        if (self.cron is None) == (self.every_ms is None):
+            raise ValueError("give either cron or everyMs")
+        if self.time_zone is not None and self.cron is None:
+            raise ValueError("timeZone needs cron: intervals have no time zone")
+        return self
+
+
+class PauseScheduleInput(ChangeScheduleInput):
+    """Without `until` and `durationMs`, the schedule is paused until it is resumed."""
+
+    reason: Annotated[str, Field(max_length=4_000)]
+    until: Moment | None = None
+    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // _MILLISECOND)] = None
+
+    @model_validator(mode="after")
+    def _one_end(self) -> PauseScheduleInput:
+        if self.until is not None and self.duration_ms is not None:
+            raise ValueError("give either until or durationMs, not both")
+        return self
 
 
 class WorkerFilterInput(Nothing):
@@ -232,14 +301,27 @@ class ReleaseInput(KeyInput):
 
 
 class OperateInput(JobFilterInput):
-    """`rate` is the maximum number of jobs per second. `dryRun` only counts what would change."""
+    """`rate` is the maximum number of jobs per second. `dryRun` only counts what would change.
+
+    `runAt` is the time to which `reschedule` moves the jobs.
+    """
 
     verb: OperationVerb
+    run_at: Moment | None = None
     state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
     rate: Annotated[float | None, Field(gt=0, le=1_000_000, allow_inf_nan=False)] = None
     dry_run: bool = False
+
+    @model_validator(mode="after")
+    def _has_time(self) -> OperateInput:
+        is_moved = self.verb is OperationVerb.RESCHEDULE
+        if is_moved and self.run_at is None:
+            raise ValueError("reschedule needs runAt, the time to which the jobs are moved")
+        if self.run_at is not None and not is_moved:
+            raise ValueError(f"{self.verb} takes no runAt")
+        return self
 
 
 class OperationInput(Nothing):

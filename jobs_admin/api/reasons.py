@@ -12,6 +12,7 @@ class Because(StrEnum):
     OVERDUE = "overdue"
     PAST_DEADLINE = "past-deadline"
     RETRY_LATER = "retry-later"
+    SNOOZED = "snoozed"
     QUEUE_PAUSED = "queue-paused"
     NO_WORKER = "no-worker"
     NEWER_VERSION = "newer-version"

@@ -16,6 +16,8 @@ from trellis_jobs.environment import new_id
 from trellis_jobs.errors import NoAnswer, NotConfirmed
 from trellis_jobs.jetstream.client.rpc import rpc_call
 from trellis_jobs.model import subjects
+from trellis_jobs.model.states import JobState
+from trellis_jobs.wire.headers import KNOWN_STATES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -108,7 +110,7 @@ class RpcSender:
             self.connection,
             subjects.rpc(rpc.name),
             request_body(fields),
-            headers={"request-id": new_id()},
+            headers={"request-id": new_id(), KNOWN_STATES: JobState.SCHEDULED.value},
             timeout=within,
         )
         if reply.headers.get("status") == "error":

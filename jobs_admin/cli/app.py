@@ -31,6 +31,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "keys",
         "workers",
         "queues",
+        "schedules",
         "infra",
         "permissions",
         "credentials",

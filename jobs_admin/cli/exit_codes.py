@@ -3,7 +3,7 @@
 0  success, or a long-running command was stopped by a signal
 1  refused or failed: a wrong declaration, a wrong job state, or the server is not set up
 2  usage error on the command line
-3  the job, key, queue or worker does not exist
+3  the job, key, queue, schedule or worker does not exist
 4  no server or no admin runtime answered in time: try again later
 130  interrupted by Ctrl-C before the command had finished
 """

@@ -28,6 +28,7 @@ from trellis_jobs.contract.permissions.accounts import (
     check_users,
     single_account,
 )
+from trellis_jobs.contract.permissions.admin_grants import of_admin
 from trellis_jobs.contract.permissions.conf import to_conf, to_json
 from trellis_jobs.contract.permissions.grants import Permissions, inbox_prefix
 from trellis_jobs.errors import InvalidToken
@@ -165,7 +166,7 @@ class UserOptions:
     def _hosts(self, contracts: Sequence[ServiceContract]) -> Iterator[NatsUser]:
         if self.admin:
             name = _checked(self.name or SERVICE_NAME)
-            yield NatsUser(name, grants.of_admin(name, contracts))
+            yield NatsUser(name, of_admin(name, contracts))
         if self.provisioner:
             name = _checked(self.name or "provisioner")
             yield NatsUser(name, grants.of_provisioner(name, contracts))

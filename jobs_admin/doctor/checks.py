@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from jobs_admin.api.views.doctor import Section
 from jobs_admin.doctor import rules
 from jobs_admin.doctor.findings import broken, diagnosis, fine, note
-from trellis_jobs.contract.topology import LOG, Topology
+from trellis_jobs.contract.topology import LOG, Topology, alarms_stream
 from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import (
     InboxNotPermitted,
@@ -24,6 +24,7 @@ from trellis_jobs.jetstream.client import server_info
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.stream_info import stream_size
 from trellis_jobs.jetstream.setup import storage_info
+from trellis_jobs.jetstream.setup.alarms_streams import services_with_alarms
 from trellis_jobs.jetstream.setup.features import jetstream_report, syncs_every_write
 from trellis_jobs.jetstream.setup.plan import plan_streams
 from trellis_jobs.jetstream.setup.readers import list_readers
@@ -122,7 +123,9 @@ async def _server(installation: Installation) -> list[Finding]:
 
 async def _streams(installation: Installation) -> list[Finding]:
     connection = installation.connection
-    changes = await plan_streams(connection, Topology(installation.features))
+    services = await services_with_alarms(connection)
+    topology = Topology(installation.features, alarms_of=services)
+    changes = await plan_streams(connection, topology)
     names = [change.name for change in changes if "/" not in change.name]
     requests = (server_info.replication_of(connection, name) for name in names)
     streams = [each for each in await asyncio.gather(*requests) if each is not None]
@@ -131,7 +134,7 @@ async def _streams(installation: Installation) -> list[Finding]:
         *rules.check_streams(changes),
         *rules.check_dropping_limits(log.dropping if log else ()),
         *rules.check_replication(streams, connection.server_info.get("cluster")),
-        *rules.check_usages(await storage_info.usages(connection)),
+        *rules.check_usages(await storage_info.usages(connection, map(alarms_stream, services))),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.worker_filter import WorkerFilter
 from jobs_admin.doctor import rules
+from jobs_admin.doctor.alarm_rules import check_alarms, read_alarms
 from jobs_admin.doctor.findings import broken, fine, note, warning
 from jobs_admin.doctor.worker_rules import check_worker_records
 from jobs_admin.workers.directives import open_directives
@@ -65,6 +66,7 @@ class ClientChecks:
             "server": of_server["server"],
             "streams": of_server["streams"],
             "queues": self._queues,
+            "alarms": self._alarms,
             "readers": of_server["readers"],
             "permissions": self._permissions,
             "admin": self._admin,
@@ -84,6 +86,9 @@ class ClientChecks:
 
     async def _queues(self) -> list[Finding]:
         return rules.check_queues(await self.queues())
+
+    async def _alarms(self) -> list[Finding]:
+        return check_alarms(await read_alarms(self.installation.connection, await self.queues()))
 
     async def _permissions(self) -> list[Finding]:
         connection, features = self.installation.connection, self.installation.features

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jobs_admin.api.reasons import Because
+from jobs_admin.api.schedule_words import created_by_schedule
+from jobs_admin.explain.delayed import explain_delay
 from jobs_admin.explain.ended import explain_end
 from jobs_admin.explain.explanation import Explanation, Facts
 from jobs_admin.explain.key_waits import key_taken
@@ -14,7 +17,10 @@ from jobs_admin.explain.words import (
     format_time,
     last_error,
     newest_errors,
+    nth,
+    one_line,
     queue_of,
+    snoozed_because,
 )
 from jobs_admin.explain.workers import no_worker_takes, owner_lost, stopping_words
 from trellis_jobs.model.durations import format_duration
@@ -28,9 +34,22 @@ if TYPE_CHECKING:
 
 
 def explain(job: Job, facts: Facts) -> Explanation:
+    found = _explain(job, facts)
+    schedule = job.run.schedule
+    if schedule is None:
+        return found
+    words = created_by_schedule(job.address, one_line(schedule), job.run.run_at)
+    return replace(
+        found,
+        sentence=f"{found.sentence} It was created by {words}.",
+        details={**found.details, "schedule": schedule},
+    )
+
+
+def _explain(job: Job, facts: Facts) -> Explanation:
     match job.state:
         case JobState.SCHEDULED:
-            return _delayed(job, facts.now)
+            return _past_deadline(job, facts.now) or explain_delay(job, facts)
         case JobState.PENDING | JobState.RETRY:
             return _waiting(job, facts)
         case JobState.ACTIVE:
@@ -39,29 +58,11 @@ def explain(job: Job, facts: Facts) -> Explanation:
             return explain_end(job)
 
 
-def _delayed(job: Job, now: datetime) -> Explanation:
-    at = job.status.next_attempt_at
-    if at is None or at <= now:
-        due = "" if at is None else f" {ago(at, now)}"
-        return Explanation(
-            Because.OVERDUE,
-            f"It was due{due}, and no process has released it yet.",
-            f"a worker of service {job.address.service} or the admin runtime releases it",
-            since=at,
-        )
-    return Explanation(
-        Because.DELAYED,
-        f"It is delayed until {format_time(at)}, which is {due_in(at, now)}.",
-        f"a worker of service {job.address.service} releases it at that time",
-        since=job.updated_at,
-        until=at,
-    )
-
-
 def _waiting(job: Job, facts: Facts) -> Explanation:
     """Name the first of several reasons that keep the job from starting."""
     found = (
         _past_deadline(job, facts.now)
+        or _snoozed(job, facts.now)
         or _retry_later(job, facts.now)
         or _paused(job, facts)
         or no_worker_takes(job, facts)
@@ -80,6 +81,23 @@ def _past_deadline(job: Job, now: datetime) -> Explanation | None:
         f"Its deadline passed {ago(job.deadline, now)}, so it will not start.",
         "the janitor or a worker records that it expired",
         since=job.deadline,
+    )
+
+
+def _snoozed(job: Job, now: datetime) -> Explanation | None:
+    until = job.run.snoozed_until
+    if until is None or until <= now:
+        return None
+    expires = job.deadline is not None and job.deadline <= until
+    at = f"its deadline ({format_time(until)})" if expires else format_time(until)
+    return Explanation(
+        Because.SNOOZED,
+        f"Its handler snoozed it until {at}, for the {nth(job.snoozes)} time: "
+        f"{snoozed_because(job)}.",
+        "it expires at that time" if expires else f"a worker runs it again {due_in(until, now)}",
+        since=job.updated_at,
+        until=until,
+        details={"snoozes": job.snoozes, "reason": job.run.snooze_reason},
     )
 
 

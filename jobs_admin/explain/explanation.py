@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from jobs_admin.api.reasons import Because
     from jobs_admin.api.views.workers import WorkerProcessView
+    from trellis_jobs.jetstream.alarms.alarms_info import AlarmsInfo
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
+    from trellis_jobs.model.events import Scheduled
     from trellis_jobs.model.keys.state import KeyState
 
 
@@ -34,6 +36,8 @@ class Facts:
     `owner` is the record of the worker that runs the job, and `processes` are the records of the
     queue's workers that have not ended; both are empty while the records are not known.
     `known_version`: the newest payload version that the queue's workers support, if known.
+    `moved` is the newest event that delayed the job, and `alarms` the alarms of its service, which
+    are None if they are not known.
     """
 
     now: datetime
@@ -49,6 +53,8 @@ class Facts:
     known_version: int | None = None
     owner: WorkerProcessView | None = None
     processes: tuple[WorkerProcessView, ...] = ()
+    moved: Scheduled | None = None
+    alarms: AlarmsInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)

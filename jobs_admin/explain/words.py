@@ -8,12 +8,15 @@ from trellis_jobs.model.durations import format_duration
 from trellis_jobs.wire import job_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from trellis_jobs.model.job import Job
 
 
 _MAX_LENGTH: Final = 200
+_TEENS: Final = frozenset({11, 12, 13})
+_ORDINALS: Final[Mapping[int, str]] = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 def newest_errors(job: Job) -> list[dict[str, Any]]:
@@ -23,7 +26,19 @@ def newest_errors(job: Job) -> list[dict[str, Any]]:
 
 
 def last_error(job: Job) -> str:
-    return _line(job_errors.text(job.last_error)) if job.last_error else "no error was recorded"
+    return one_line(job_errors.text(job.last_error)) if job.last_error else "no error was recorded"
+
+
+def snoozed_because(job: Job) -> str:
+    return one_line(job.run.snooze_reason or "no reason was recorded")
+
+
+def nth(number: int) -> str:
+    """`1st`, `2nd`, `3rd`, `4th`, …, `11th`."""
+    tens, ones = divmod(number, 10)
+    if ones not in _ORDINALS or number % 100 in _TEENS:
+        return f"{number}th"
+    return f"{tens or ''}{_ORDINALS[ones]}"
 
 
 def ended_by(job: Job) -> str:
@@ -31,7 +46,7 @@ def ended_by(job: Job) -> str:
 
 
 def ended_because(job: Job) -> str:
-    return f": {_line(job.run.ended_because)}" if job.run.ended_because else ""
+    return f": {one_line(job.run.ended_because)}" if job.run.ended_because else ""
 
 
 def queue_of(job: Job) -> str:
@@ -50,7 +65,7 @@ def due_in(at: datetime, now: datetime) -> str:
     return f"in {format_duration(at - now)}"
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """Shorten to one line; the details have the full text."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"

@@ -10,7 +10,7 @@ from jobs_admin.api.errors import JobContention
 from jobs_admin.maintenance.gather_limited import gather_limited
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, PageEnd
-from trellis_jobs.model import events as e
+from trellis_jobs.jetstream.log.expiry import plan_expiry
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -21,20 +21,10 @@ if TYPE_CHECKING:
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.reads.readers import Readers
     from trellis_jobs.jetstream.client.server_clock import ServerClock
-    from trellis_jobs.jetstream.log.event_log import Latest
-    from trellis_jobs.model.identity import JobAddress
 
 log = logging.getLogger(__name__)
 
 PAGE_SIZE: Final = 500
-
-
-def plan_expiry(job: JobAddress, latest: Latest, now: datetime) -> e.Expired | None:
-    """Use the deadline of the current run, because an operator's retry may have dropped it."""
-    status = latest.head.status
-    if status.is_over or status.deadline is None or status.deadline > now:
-        return None
-    return e.Expired(**latest.event_fields(job, now), by="janitor", reason="the deadline passed")
 
 
 class Janitor:

@@ -1,4 +1,4 @@
-"""Removes ended and unknown jobs from keys.
+"""Removes ended, delayed and unknown jobs from keys.
 
 Workers remove such entries from the keys that they use. This repairs keys that no worker uses.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from jobs_admin.reads.candidates import states_of
 from trellis_jobs.jetstream.keys.coordinator import ABANDONED_AFTER
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.states import LIVE
+from trellis_jobs.model.states import ENQUEUED, JobState
 from trellis_jobs.model.values import replace
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def plan_repair(
 ) -> Leftovers | None:
     """Decide which of the jobs in `statuses` to remove; `expired` are slots by token.
 
-    A slot whose lease has not expired may belong to a handler that is cleaning up.
+    A delayed job enters the queue of its key just before it is released, like a new job. A slot
+    whose lease has not expired may belong to a handler that is cleaning up.
     """
 
     def is_left_over(job_id: str, entered_at: datetime, grace: timedelta) -> bool:
@@ -66,10 +67,17 @@ def plan_repair(
         for slot in state.active
         if slot.token in expired and is_left_over(slot.job_id, slot.started_at, timedelta())
     )
+
+    def is_delayed(job_id: str, entered_at: datetime) -> bool:
+        status = statuses.get(job_id)
+        is_waiting = status is not None and status.state is JobState.SCHEDULED
+        return is_waiting and now - entered_at > ABANDONED_AFTER
+
     waiting = {
         each.job_id
         for each in state.queued
         if is_left_over(each.job_id, each.created_at, _RETRY_GRACE)
+        or is_delayed(each.job_id, each.created_at)
     }
     jobs = waiting | {slot.job_id for slot in slots}
     return Leftovers(frozenset(jobs), slots) if jobs else None
@@ -114,7 +122,7 @@ class KeyRepair:
         await self.pace.each(self._repair, list(keys.items()))
 
     async def _not_live(self) -> set[JobAddress]:
-        """Jobs that have ended, or that a projection that is caught up does not know."""
+        """Jobs that have ended or are delayed, or that a caught-up projection does not know."""
         queues: dict[tuple[str, str], set[str]] = {}
         for key, state in self.occupied.states.items():
             queue = queues.setdefault((key.service, key.job_type), set())
@@ -123,9 +131,9 @@ class KeyRepair:
         found: set[JobAddress] = set()
         for (service, job_type), ids in queues.items():
             known = await states_of(self.readers, service, job_type, ids)
-            ended = {each for each in known if known[each] not in LIVE}
+            outside = {each for each in known if known[each] not in ENQUEUED}
             unknown = ids - known.keys() if knows_all else set()
-            found |= {JobAddress(service, job_type, each) for each in ended | unknown}
+            found |= {JobAddress(service, job_type, each) for each in outside | unknown}
         return found
 
     async def _repair(self, doubted: tuple[KeyAddress, list[JobAddress]]) -> None:
@@ -138,7 +146,7 @@ class KeyRepair:
         left = plan_repair(state, statuses, self.keys.leases.expired(key), self.now())
         if left is not None:
             log.warning(
-                "key repair: removing ended jobs from key %s",
+                "key repair: removing jobs from key %s that have ended or are delayed",
                 state.display,
                 extra={"key": state.display, "jobs": sorted(left.jobs)},
             )

@@ -21,6 +21,7 @@ from jobs_admin.maintenance.exhausted_jobs import ExhaustedJobs
 from jobs_admin.maintenance.janitor import Janitor
 from jobs_admin.maintenance.key_repair import KeyRepair
 from jobs_admin.maintenance.occupied_keys import OccupiedKeys
+from jobs_admin.maintenance.overdue_alarms import OverdueAlarms
 from jobs_admin.maintenance.pace import Pace
 from jobs_admin.maintenance.reconciliation import Reconciliation
 from jobs_admin.maintenance.stuck_messages import StuckMessages
@@ -40,14 +41,17 @@ if TYPE_CHECKING:
     from jobs_admin.loops import Loops
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
+    from jobs_admin.schedules.registry import ScheduleRegistry
     from jobs_admin.workers.registry import WorkerRegistry
     from trellis_jobs.environment import Environment
+    from trellis_jobs.jetstream.alarms.alarms import Alarms
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
     from trellis_jobs.jetstream.log.event_log import EventLog
 
 READERS: Final = "abandoned readers"
 DEAD_WORKERS: Final = "dead workers"
+OVERDUE_ALARMS: Final = "overdue alarms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,8 @@ class Maintenance:
     environment: Environment
     progress: LogProgress
     workers: WorkerRegistry
+    alarms: Alarms
+    schedules: ScheduleRegistry
 
     def loops(self, loops: Loops, config: AdminConfig) -> Mapping[str, Coroutine[Any, Any, None]]:
         """Return the loops by name, ready to run."""
@@ -84,9 +90,11 @@ class Maintenance:
             "key repair": self._key_repair(appender).sweep,
         }
         abandoned = AbandonedReaders(self.connection, partial(loops.report_progress, READERS))
+        overdue = self._overdue_alarms(config, partial(loops.report_progress, OVERDUE_ALARMS))
         return {
             READERS: loops.repeat(READERS, abandoned_readers.INTERVAL, abandoned.sweep),
             "janitor": loops.repeat("janitor", config.janitor_interval, janitor.sweep),
+            OVERDUE_ALARMS: loops.repeat(OVERDUE_ALARMS, config.janitor_interval, overdue.sweep),
             "advisories": loops.keep_running("advisories", advisories.run),
             DEAD_WORKERS: loops.repeat(
                 DEAD_WORKERS, dead_workers.INTERVAL, self._dead_workers(appender, work).sweep
@@ -156,6 +164,19 @@ class Maintenance:
             ),
             is_caught_up=self.progress.is_caught_up,
             now=self.environment.now,
+        )
+
+    def _overdue_alarms(
+        self, config: AdminConfig, report_progress: Callable[[], None]
+    ) -> OverdueAlarms:
+        return OverdueAlarms(
+            readers=self.readers,
+            schedules=self.schedules,
+            alarms=self.alarms,
+            clock=self.clock,
+            grace=config.overdue_grace,
+            is_caught_up=self.progress.is_caught_up,
+            report_progress=report_progress,
         )
 
     def _key_repair(self, appender: GuardedAppender) -> KeyRepair:

@@ -52,6 +52,7 @@ class OperationRequest:
     reason: str | None
     rate: float | None
     total: int
+    run_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ def start(operation_id: str, request: OperationRequest, bound: int, now: datetim
         by=request.by,
         reason=request.reason,
         rate=request.rate,
+        run_at=request.run_at,
         total=request.total,
         refused={},
         created_at=now,

@@ -15,7 +15,14 @@ from jobs_admin.actions.job_actions import ActionRequest, Done, NoSuchJob, NotLe
 from jobs_admin.api.views.operations import RefusalView
 from jobs_admin.operations.operation import MAX_EXAMPLES
 from jobs_admin.operations.verbs import CHANGES
-from trellis_jobs.errors import InfrastructureError, JobsError, NotConfirmed
+from trellis_jobs.contract.topology import is_alarms_stream
+from trellis_jobs.errors import (
+    DeadlineInvalid,
+    InfrastructureError,
+    JobsError,
+    NotConfirmed,
+    StreamMissing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
 
 MAX_CONCURRENT: Final = 200
 NOT_FOUND: Final = "not found"
+PAST_DEADLINE: Final = "would expire before that time"
 # Error messages may name their job, and all reasons are in one record, so their number is limited.
 MAX_REASONS: Final = 20
 OTHER_REASONS: Final = "other reasons"
@@ -70,7 +78,12 @@ class PageWork:
         self.settled = Settled(operation)
         self._operation = operation
         self._change = CHANGES[operation.verb]
-        self._action = ActionRequest(by=operation.by, reason=operation.reason, request=operation.id)
+        self._action = ActionRequest(
+            by=operation.by,
+            reason=operation.reason,
+            request=operation.id,
+            run_at=operation.run_at,
+        )
         self._actions = actions
         self._pace = pace
         self._stop = stop
@@ -114,8 +127,14 @@ class PageWork:
         job = target.known.job.address
         try:
             reason = await self._change_job(target)
+        except StreamMissing as missing:
+            if not is_alarms_stream(missing.stream):
+                raise
+            reason = str(missing)[:_MAX_REASON_LENGTH]  # only the jobs of one service cannot move
         except (NotConfirmed, InfrastructureError):
             raise
+        except DeadlineInvalid:
+            reason = PAST_DEADLINE
         except JobsError as error:
             reason = str(error)[:_MAX_REASON_LENGTH]
         if reason is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from jobs_admin.actions import job_actions
 from jobs_admin.actions.job_actions import legal_from
 from jobs_admin.api.views.operations import OperationVerb
+from trellis_jobs.model.delays import MOVABLE, RELEASABLE
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import LIVE, JobState
 
@@ -57,4 +58,16 @@ CHANGES: Final[Mapping[OperationVerb, Change]] = {
     ),
     OperationVerb.CANCEL: _change(job_actions.cancel, EventKind.CANCELLED, "cancelled"),
     OperationVerb.DISMISS: _change(job_actions.dismiss, EventKind.DISMISSED, "dismissed"),
+    OperationVerb.RESCHEDULE: Change(
+        plan=job_actions.reschedule,
+        kind=EventKind.SCHEDULED,
+        legal_from=MOVABLE,
+        participle="rescheduled",
+    ),
+    OperationVerb.RUN_NOW: Change(
+        plan=job_actions.reschedule,
+        kind=EventKind.SCHEDULED,
+        legal_from=RELEASABLE,
+        participle="released",
+    ),
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model import values
-from trellis_jobs.model.events import AttemptEvent, Described, Event, EventKind
+from trellis_jobs.model.events import AttemptEvent, Described, Event
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.redaction import redacted
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Columns = tuple[Any, ...]
 
 _MINUTE_NS: Final = 60 * 10**9
+_SNOOZED: Final = "snoozed"
 
 
 @dataclass(slots=True)
@@ -86,7 +87,8 @@ class DecodedBatch:
 class Changes:
     """`begun` has what may be shown of the payload of each run that began, by its job's number.
 
-    `activity` counts events by minute, service, type and kind.
+    `activity` counts events by minute, service, type and kind. Snoozes are not counted as `retry`,
+    which is the kind of their events, but as `snoozed`.
     """
 
     position: LogPosition
@@ -96,7 +98,7 @@ class Changes:
     presence: dict[tuple[str, str, str], SeenWorker] = field(default_factory=dict)
     ignored: list[tuple[int, Event, str]] = field(default_factory=list)
     aside: list[UndecodableRow] = field(default_factory=list)
-    activity: Counter[tuple[int, str, str, EventKind]] = field(default_factory=Counter)
+    activity: Counter[tuple[int, str, str, str]] = field(default_factory=Counter)
 
 
 def read(messages: Sequence[LogMessage]) -> DecodedBatch:
@@ -172,7 +174,8 @@ def _note(row: JobRow, event: Event, changes: Changes) -> None:
 
 def _count(message: LogMessage, event: Event, changes: Changes) -> None:
     minute, job = message.stored_ns // _MINUTE_NS, event.job
-    changes.activity[minute, job.service, job.job_type, event.kind] += 1
+    kind = _SNOOZED if event.is_snooze else event.kind
+    changes.activity[minute, job.service, job.job_type, kind] += 1
 
 
 def _number_lines(row: JobRow, lines: tuple[LogLine, ...], changes: Changes) -> None:

@@ -12,7 +12,8 @@ CREATE INDEX jobs_by_app_version
     ON jobs_projection (app_version, state, updated_at, service, type) WHERE app_version IS NOT NULL;
 CREATE INDEX jobs_by_end      ON jobs_projection (state, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX jobs_by_deadline ON jobs_projection (deadline)
-    WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active');
+    WHERE deadline IS NOT NULL AND state IN ('scheduled', 'pending', 'retry', 'active');
+CREATE INDEX jobs_by_release  ON jobs_projection (next_attempt_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_by_rest     ON jobs_projection (state, last_stored_at)
     WHERE state IN ('pending', 'retry', 'active');
 CREATE INDEX dead_by_cause    ON jobs_projection (cause, updated_at, error) WHERE state = 'dead';

@@ -231,11 +231,11 @@ def ignored_rows(changes: Changes) -> list[tuple[Any, ...]]:
 
 
 def activity_rows(changes: Changes) -> list[tuple[Any, ...]]:
-    return [(*queue, kind.value, events) for (*queue, kind), events in changes.activity.items()]
+    return [(*queue, str(kind), events) for (*queue, kind), events in changes.activity.items()]
 
 
 def hourly_rows(changes: Changes) -> list[tuple[Any, ...]]:
     hours: Counter[tuple[Any, ...]] = Counter()
     for (of_minute, *queue, kind), events in changes.activity.items():
-        hours[of_minute // MINUTES_AN_HOUR, *queue, kind.value] += events
+        hours[of_minute // MINUTES_AN_HOUR, *queue, str(kind)] += events
     return [(*kind, events) for kind, events in hours.items()]

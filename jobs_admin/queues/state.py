@@ -76,7 +76,11 @@ def _with_processes(queue: QueueView, processes: Sequence[WorkerProcessView]) ->
 
 def without_ended(queues: Iterable[QueueView]) -> list[QueueView]:
     """Leave out queues without a consumer and without jobs to run, unless they are declared."""
-    return [each for each in queues if each.depth is not None or each.waiting or each.drift]
+    return [
+        each
+        for each in queues
+        if each.depth is not None or each.waiting or each.delayed or each.drift
+    ]
 
 
 def compare_with_code(

@@ -25,8 +25,14 @@ if TYPE_CHECKING:
 OVERDUE: Final = (
     "SELECT deadline, job, last_sequence, document "
     "FROM jobs_projection INDEXED BY jobs_by_deadline "
-    "WHERE deadline IS NOT NULL AND state IN ('pending', 'retry', 'active') "
+    "WHERE deadline IS NOT NULL AND state IN ('scheduled', 'pending', 'retry', 'active') "
     "AND deadline <= ? AND (deadline, job) > (?, ?) ORDER BY deadline, job LIMIT ?"
+)
+OVERDUE_DELAYS: Final = (
+    "SELECT next_attempt_at, job, service, type, id "
+    "FROM jobs_projection INDEXED BY jobs_by_release "
+    "WHERE state = 'scheduled' AND next_attempt_at <= ? AND (next_attempt_at, job) > (?, ?) "
+    "ORDER BY next_attempt_at, job LIMIT ?"
 )
 # This compares with the time at which the server stored the newest event, because the clock of a
 # producer or a worker may be wrong.
@@ -81,6 +87,16 @@ async def overdue(
     """Jobs that have not ended although their deadline has passed, earliest deadline first."""
     values = (microseconds(now), after.at, after.job, limit)
     return [_candidate(row) async for row in readers.each(OVERDUE, values)]
+
+
+async def overdue_delays(
+    readers: Readers, due_before: datetime, *, after: PageEnd, limit: int
+) -> tuple[list[JobAddress], PageEnd]:
+    """Delayed jobs that were due by then, the earliest first, and the page's end."""
+    values = (microseconds(due_before), after.at, after.job, limit)
+    rows = await readers.rows(OVERDUE_DELAYS, values)
+    page_end = PageEnd(*rows[-1][:2]) if rows else after
+    return [JobAddress(*address) for _, _, *address in rows], page_end
 
 
 async def resting(

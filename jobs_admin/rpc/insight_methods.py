@@ -21,15 +21,17 @@ from jobs_admin.rpc.job_lookup import address_of
 from jobs_admin.rpc.router import answered_by
 from jobs_admin.workers.views import known_workers
 from trellis_jobs.contract.consumer_metadata import read_contract
-from trellis_jobs.errors import DeclarationError, KeyStateMalformed
+from trellis_jobs.errors import DeclarationError, KeyStateMalformed, NotPermitted
+from trellis_jobs.jetstream.alarms.alarms_info import read_alarms_info
 from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
 from trellis_jobs.jetstream.work.messages import WorkMessages
+from trellis_jobs.model.events import Scheduled
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.actions.key_leases import HeldKey
@@ -41,11 +43,12 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
     from jobs_admin.workers.registry import WorkerRegistry
+    from trellis_jobs.jetstream.alarms.alarms_info import AlarmsInfo
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.job import Job
+    from trellis_jobs.model.job import Entry, Job
 
 log = logging.getLogger(__name__)
 
@@ -85,12 +88,13 @@ class InsightMethods:
 
     async def explain_job(self, request: inputs.JobInput, _: Caller) -> ExplanationView:
         """Explain from the log, because the projection may be a moment behind it."""
-        job = await self._job(request)
-        return explanation_view(job, explain(job, await self._facts(job)))
+        entries = await self._entries(request)
+        job = _folded(entries, request.id)
+        return explanation_view(job, explain(job, await self._facts(job, entries)))
 
     async def get_secrets(self, request: inputs.JobInput, caller: Caller) -> JobSecrets:
         """Read the secrets from the log, since the projection has none, and log the access."""
-        job = await self._job(request)
+        job = _folded(await self._entries(request), request.id)
         log.info(
             "the secrets of job %s were shown to %s (request %s)",
             job.id,
@@ -100,11 +104,8 @@ class InsightMethods:
         )
         return job_secrets(job)
 
-    async def _job(self, request: inputs.JobInput) -> Job:
-        job = fold((await self._histories.history_slice(await self._address(request))).entries)
-        if job is None:
-            raise NotFound(request.id)
-        return job
+    async def _entries(self, request: inputs.JobInput) -> Sequence[Entry]:
+        return (await self._histories.history_slice(await self._address(request))).entries
 
     @property
     def _histories(self) -> Histories:
@@ -113,7 +114,7 @@ class InsightMethods:
     async def _address(self, request: inputs.JobInput) -> JobAddress:
         return await address_of(self.readers, self.progress, request)
 
-    async def _facts(self, job: Job) -> Facts:
+    async def _facts(self, job: Job, entries: Sequence[Entry]) -> Facts:
         service, job_type = job.address.service, job.address.job_type
         now, workers, runs, queue, key, work = await asyncio.gather(
             self.clock.now(),
@@ -143,7 +144,18 @@ class InsightMethods:
                 (each for each in processes if owner and each.instance_id == owner.instance), None
             ),
             processes=tuple(each for each in processes if each.takes(service, job_type)),
+            moved=_newest_delay(entries),
+            alarms=await self._alarms_of(job),
         )
+
+    async def _alarms_of(self, job: Job) -> AlarmsInfo | None:
+        """Return None if the job does not wait for an alarm, or without the permission to ask."""
+        if job.state is not JobState.SCHEDULED:
+            return None
+        try:
+            return await read_alarms_info(self.connection, job.address.service)
+        except NotPermitted:
+            return None
 
     async def _held_key(self, job: Job) -> HeldKey | None:
         if job.state not in _WAITING:
@@ -159,6 +171,18 @@ class InsightMethods:
         if job.is_over:
             return None
         return await WorkMessages(self.connection).sequence_of(job.address)
+
+
+def _folded(entries: Sequence[Entry], job_id: str) -> Job:
+    job = fold(entries)
+    if job is None:
+        raise NotFound(job_id)
+    return job
+
+
+def _newest_delay(entries: Sequence[Entry]) -> Scheduled | None:
+    delays = (entry.event for entry in reversed(entries) if isinstance(entry.event, Scheduled))
+    return next(delays, None)
 
 
 def _known_version(job: JobAddress, queue: QueueConsumer | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -17,13 +17,16 @@ from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
 from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
 from jobs_admin.rpc.job_lookup import address_of, find
+from jobs_admin.rpc.older_clients import document_for_older_client, fields_for_older_client
 from jobs_admin.rpc.pages import job_page_json, without_large_fields
 from jobs_admin.rpc.router import answered_by
+from trellis_jobs.errors import DeadlineInvalid
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire.fields import add_present, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from jobs_admin.actions.job_actions import Actions
     from jobs_admin.api import inputs
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
+    from trellis_jobs.jetstream.client.server_clock import ServerClock
 
 # For other end states the sentence has "was", as in "was cancelled".
 _ENDED_HOW: Final = {
@@ -51,6 +55,7 @@ class JobMethods:
     readers: Readers
     progress: LogProgress
     actions: Actions
+    clock: ServerClock
     max_reply_bytes: Callable[[], int]
 
     def table(self) -> Mapping[str, Method]:
@@ -64,11 +69,14 @@ class JobMethods:
                 answered_by(Rpcs.RETRY, self.retry),
                 answered_by(Rpcs.REPLAY_DLQ, self.replay),
                 answered_by(Rpcs.DISMISS_DLQ, self.dismiss),
+                answered_by(Rpcs.RESCHEDULE, self.reschedule),
+                answered_by(Rpcs.RUN_NOW, self.run_now),
             ]
         )
 
-    async def list_jobs(self, request: inputs.ListInput, _: Caller) -> bytes:
-        return await self._page(request, request.state)
+    async def list_jobs(self, request: inputs.ListInput, caller: Caller) -> bytes:
+        knows = caller.knows_delayed_jobs or JobState.SCHEDULED in (request.state or ())
+        return await self._page(request, request.state, for_older_client=not knows)
 
     async def list_dead(self, request: inputs.DeadInput, _: Caller) -> bytes:
         return await self._page(request, [JobState.DEAD])
@@ -82,8 +90,11 @@ class JobMethods:
             limit=request.limit,
         )
 
-    async def get_job(self, request: inputs.JobInput, _: Caller) -> bytes:
-        return dumps({"job": await self._shown(await find(self.readers, self.progress, request))})
+    async def get_job(self, request: inputs.JobInput, caller: Caller) -> bytes:
+        found = await find(self.readers, self.progress, request)
+        if not caller.knows_delayed_jobs:
+            found = replace(found, document=fields_for_older_client(found.document))
+        return dumps({"job": await self._shown(found)})
 
     async def cancel(self, request: inputs.ActionInput, caller: Caller) -> bytes:
         return await self._act(OperationVerb.CANCEL, request, caller)
@@ -97,7 +108,20 @@ class JobMethods:
     async def dismiss(self, request: inputs.ActionInput, caller: Caller) -> bytes:
         return await self._act(OperationVerb.DISMISS, request, caller)
 
-    async def _page(self, request: inputs.DeadInput, states: list[JobState] | None) -> bytes:
+    async def reschedule(self, request: inputs.RescheduleInput, caller: Caller) -> bytes:
+        return await self._act(OperationVerb.RESCHEDULE, request, caller, request.run_at)
+
+    async def run_now(self, request: inputs.ActionInput, caller: Caller) -> bytes:
+        now = await self.clock.now()
+        return await self._act(OperationVerb.RUN_NOW, request, caller, now)
+
+    async def _page(
+        self,
+        request: inputs.DeadInput,
+        states: list[JobState] | None,
+        *,
+        for_older_client: bool = False,
+    ) -> bytes:
         await wait_for_position(self.progress, request.min_seq)
         max_bytes = self.max_reply_bytes()
         page = await reads.page(
@@ -108,17 +132,32 @@ class JobMethods:
             before=request.cursor,
             max_bytes=max_bytes,
         )
+        if for_older_client:
+            page = replace(page, documents=list(map(document_for_older_client, page.documents)))
         return job_page_json(page, before=request.cursor, max_bytes=max_bytes)
 
-    async def _act(self, verb: OperationVerb, request: inputs.ActionInput, caller: Caller) -> bytes:
+    async def _act(
+        self,
+        verb: OperationVerb,
+        request: inputs.ActionInput,
+        caller: Caller,
+        run_at: datetime | None = None,
+    ) -> bytes:
         """Reply with the changed job once the projection has the event (design D17)."""
         address = await address_of(self.readers, self.progress, request)
-        by = request.by or caller.session or "operator"
-        action = ActionRequest(by=by, reason=request.reason, request=caller.request_id)
-        change = CHANGES[verb]
-        outcome = await self.actions.carry_out(
-            change.plan, address, action, legal_from=change.legal_from
+        action = ActionRequest(
+            by=request.by or caller.session or "operator",
+            reason=request.reason,
+            request=caller.request_id,
+            run_at=run_at,
         )
+        change = CHANGES[verb]
+        try:
+            outcome = await self.actions.carry_out(
+                change.plan, address, action, legal_from=change.legal_from
+            )
+        except DeadlineInvalid as error:
+            raise Invalid(str(error), [Issue("/runAt", str(error))]) from None
         match outcome:
             case Done(head):
                 with mention_recorded_event(head.sequence):
@@ -154,6 +193,8 @@ def _wrong_state(refused: NotLegal, change: Change) -> Invalid:
     if job.is_over:
         became = f"{_ENDED_HOW.get(job.state, f'was {job.state}')}{by} at {at}"
     message = f"job {job.id} {became}; only {legal} jobs can be {change.participle}"
+    if change is CHANGES[OperationVerb.RUN_NOW] and job.state is JobState.PENDING:
+        message = f"{message}: it may run already, and `jobs explain` says what it waits for"
     if refused.raced:
         message = f"another change came first: {message}"
     fields: dict[str, Any] = {"since": job.updated_at, "raced": refused.raced}

@@ -15,6 +15,7 @@ from jobs_admin.api.views.operations import (
     OneOperation,
     Operated,
     OperationFilter,
+    OperationVerb,
     OperationView,
     PreviewView,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from jobs_admin.reads.readers import Readers
     from jobs_admin.reads.targets import MatchCount
     from jobs_admin.rpc.router import Caller, Method
+    from trellis_jobs.jetstream.client.server_clock import ServerClock
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class OperationMethods:
     progress: LogProgress
     records: OperationRecords
     runner: Runner
+    clock: ServerClock
     new_id: Callable[[], str]
     now: Callable[[], datetime]
 
@@ -81,6 +84,7 @@ class OperationMethods:
             reason=request.reason,
             rate=request.rate,
             total=preview.count,
+            run_at=request.run_at or await self._time_to_run(request.verb),
         )
         started = moves.start(self.new_id(), planned, bound, self.now())
         stored = await self.records.create(started)
@@ -120,6 +124,9 @@ class OperationMethods:
             raise Invalid(problem, [Issue("/id", problem)], actual=state.value)
         log.info("%s stops operation %s", by, request.id)
         return OneOperation(operation=_shown(stopped.operation))
+
+    async def _time_to_run(self, verb: OperationVerb) -> datetime | None:
+        return await self.clock.now() if verb is OperationVerb.RUN_NOW else None
 
     async def _find(self, operation_id: str) -> Stored:
         stored = await self.records.read(operation_id)

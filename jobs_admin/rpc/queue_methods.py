@@ -14,7 +14,9 @@ from jobs_admin.api.errors import ProjectionUnavailable, QueueMissing
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.queues import QueueView
 from jobs_admin.doctor import rules
+from jobs_admin.doctor.alarm_rules import check_alarms, read_alarms
 from jobs_admin.doctor.checks import diagnose
+from jobs_admin.doctor.schedule_rules import check_schedules
 from jobs_admin.doctor.worker_rules import check_worker_records
 from jobs_admin.queues.read import read_queues
 from jobs_admin.queues.state import (
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
+    from jobs_admin.schedules.registry import ScheduleRegistry
     from jobs_admin.workers.registry import WorkerRegistry
     from trellis_jobs.jetstream.client.server_clock import ServerClock
 
@@ -53,6 +56,8 @@ _ALL: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMethods:
+    """`grace`: for how long a schedule that is due is left to the workers of its service."""
+
     installation: Installation
     readers: Readers
     progress: ProjectionProgress
@@ -60,6 +65,8 @@ class QueueMethods:
     actions: QueueActions
     clock: ServerClock
     workers: WorkerRegistry
+    schedules: ScheduleRegistry
+    grace: timedelta
 
     def table(self) -> Mapping[str, Method]:
         return dict(
@@ -116,6 +123,7 @@ class QueueMethods:
             "server": of_server["server"],
             "streams": of_server["streams"],
             "queues": self._check_queues,
+            "alarms": self._check_alarms,
             "readers": of_server["readers"],
             "admin": self._check_admin,
             "clock": of_server["clock"],
@@ -124,6 +132,17 @@ class QueueMethods:
 
     async def _check_queues(self) -> list[Finding]:
         return rules.check_queues(await self._queues(with_ended=False))
+
+    async def _check_alarms(self) -> list[Finding]:
+        queues = await self._queues(with_ended=False)
+        found = check_alarms(await read_alarms(self.installation.connection, queues))
+        return [*found, *await self._check_schedules()]
+
+    async def _check_schedules(self) -> list[Finding]:
+        known = self.schedules.select() if self.schedules.is_complete else []
+        unreadable = [each.address for each in known if each.stored.problem is not None]
+        overdue = await self.schedules.overdue(await self.clock.now() - self.grace)
+        return check_schedules(overdue, unreadable)
 
     async def _check_admin(self) -> list[Finding]:
         health, listed = await asyncio.gather(self.health.report(), self._services())

@@ -17,6 +17,7 @@ from jobs_admin.api.error_envelope import Busy, Fault, Full, Invalid
 from jobs_admin.api.errors import NO_METHOD, Issue, ProjectionRebuilding
 from jobs_admin.api.views.base import Page, View
 from jobs_admin.config import SERVICE_NAME
+from jobs_admin.rpc.older_clients import knows_delayed_jobs
 from jobs_admin.rpc.pages import page_json
 from trellis_jobs.errors import InvalidToken, JobsError, StreamFull
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
@@ -24,7 +25,7 @@ from trellis_jobs.jetstream.client.rpc import Reply, Request
 from trellis_jobs.model import subjects
 from trellis_jobs.telemetry import RequestTelemetry
 from trellis_jobs.wire.fields import dumps
-from trellis_jobs.wire.headers import PERMISSION_CHECK
+from trellis_jobs.wire.headers import KNOWN_STATES, PERMISSION_CHECK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -45,10 +46,14 @@ _MAX_LOGGED_MESSAGE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request, from its headers. A request without an id is given one."""
+    """The sender of a request, from its headers. A request without an id is given one.
+
+    `knows_delayed_jobs` is False for clients that were written before there were delayed jobs.
+    """
 
     request_id: str
     session: str | None
+    knows_delayed_jobs: bool = False
 
 
 # A method gets the validated input and returns a view, or the JSON of one.
@@ -135,7 +140,10 @@ class Router:
         """Cut the headers to a plausible length, as they are logged and sent back."""
         request_id = headers.get("request-id", "")[:_MAX_HEADER].strip()
         session = headers.get("session-key", "")[:_MAX_HEADER].strip()
-        return Caller(request_id or self._new_id(), session or None)
+        known_states = headers.get(KNOWN_STATES, "")[:_MAX_HEADER]
+        return Caller(
+            request_id or self._new_id(), session or None, knows_delayed_jobs(known_states)
+        )
 
     def _refusal(self, name: str, fault: Fault, caller: Caller, level: int = logging.INFO) -> Reply:
         """Log the refusal with its id and the request's id, so that it can be found again.

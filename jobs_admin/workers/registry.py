@@ -16,13 +16,13 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import InfrastructureMissing, NotPermitted
-from trellis_jobs.jetstream.control.worker_feed import ReadingBegins, WorkerChange
+from trellis_jobs.jetstream.control.record_feed import ReadingBegins
 from trellis_jobs.model.worker_record import is_silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from trellis_jobs.jetstream.control.worker_feed import WorkerFeed
+    from trellis_jobs.jetstream.control.worker_feed import WorkerChange, WorkerFeed
     from trellis_jobs.jetstream.control.worker_records import StoredWorker
     from trellis_jobs.model.worker_record import WorkerRecord
 

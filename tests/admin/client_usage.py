@@ -13,10 +13,13 @@ from jobs_admin.api.views.doctor import Level
 from jobs_admin.api.views.health import CheckView, HealthStatus
 from jobs_admin.api.views.jobs import ChangedJob, JobCursor, JobPage, JobView, LogEntry
 from jobs_admin.api.views.queues import ChangedQueue, QueueView
+from jobs_admin.api.views.schedules import ChangedSchedule, ScheduleView, TickView
 from jobs_admin.api.views.services import ServiceView
 from jobs_admin.api.views.workers import DirectedWorker, WorkerProcessView
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.schedules.address import ScheduleAddress
+from trellis_jobs.model.schedules.definition import Overlap
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.worker_states import WorkerState
 
@@ -41,6 +44,9 @@ async def look(admin: AdminClient) -> None:
     async for worker in admin.workers(WorkerFilter(labels=("eu",))):
         assert_type(worker, WorkerProcessView)
         assert_type(worker.state, WorkerState)
+    async for schedule in admin.schedules.all(service="shop"):
+        assert_type(schedule, ScheduleView)
+        assert_type(schedule.next, TickView | None)
     examined = await admin.doctor()
     assert_type(examined.sections[0].findings[0].level, Level)
     explained = await admin.explain("01J")
@@ -56,6 +62,11 @@ async def steer(url: str) -> str:
         assert_type(paused, ChangedQueue)
         directed = await admin.direct_workers([("shop", "01J")], WorkerState.QUIET, reason="x")
         assert_type(directed, tuple[DirectedWorker, ...])
+        nightly = ScheduleAddress("shop", "report", "nightly")
+        made = await admin.schedules.put(nightly, {"day": 1}, cron="@daily", overlap=Overlap.SKIP)
+        assert_type(made, ChangedSchedule)
+        assert_type(made.schedule.next_ticks, tuple[TickView, ...])
+        assert_type((await admin.schedules.trigger(nightly)).job_id, str)
         try:
             changed = await admin.cancel("01J", reason="not needed")
         except NotFound as missing:

@@ -19,7 +19,7 @@ from jobs_admin.actions.key_buckets import KeyBuckets
 from jobs_admin.actions.key_leases import Leases
 from jobs_admin.api.errors import JobContention
 from jobs_admin.maintenance import janitor
-from jobs_admin.maintenance.janitor import Janitor, plan_expiry
+from jobs_admin.maintenance.janitor import Janitor
 from tests.admin.admin_lab import AdminLab, daemon_at, time_passes, until_projected
 from tests.admin.upkeep_lab import purge
 from tests.given import progressed, started
@@ -28,8 +28,10 @@ from tests.support.lab import Probe, probe, producer
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import Environment, utc_now
 from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.jetstream.alarms.alarms import Alarms
 from trellis_jobs.jetstream.client.server_clock import ServerClock
 from trellis_jobs.jetstream.log.event_log import FOREVER, EventLog, Latest, Lost, Refused
+from trellis_jobs.jetstream.log.expiry import plan_expiry
 from trellis_jobs.jetstream.log.history import HistorySlice
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Event, EventKind
@@ -124,7 +126,14 @@ async def test_a_job_that_never_holds_still_is_given_up_and_that_is_said(
             assert raw.connection.publish_nowait(subject, b"rubbish")
             return utc_now()
 
-        actions = Actions(raw.connection, raw.events, keys_of(raw), and_meanwhile, timeout=0.2)
+        actions = Actions(
+            connection=raw.connection,
+            events=raw.events,
+            keys=keys_of(raw),
+            alarms=Alarms(raw.connection, raw.features, utc_now),
+            now=and_meanwhile,
+            timeout=0.2,
+        )
         legal = legal_from(EventKind.CANCELLED)
         with pytest.raises(JobContention, match="each append was refused"):
             await actions.carry_out(cancel, ref.address, ActionRequest(by="ann"), legal_from=legal)

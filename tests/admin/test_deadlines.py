@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 
-from jobs_admin.maintenance.janitor import plan_expiry
 from jobs_admin.projection.store import Projection
 from jobs_admin.reads import candidates
 from jobs_admin.reads.readers import Readers
@@ -29,6 +28,7 @@ from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef, Queue
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.log.event_log import Latest
+from trellis_jobs.jetstream.log.expiry import plan_expiry
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind

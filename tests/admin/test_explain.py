@@ -11,10 +11,12 @@ import pytest
 from jobs_admin.api.reasons import Because
 from jobs_admin.explain.explain import explain
 from jobs_admin.explain.explanation import Explanation, Facts, Worker
+from jobs_admin.explain.words import format_time, nth
 from tests.given import (
     KEY,
     LEADING_TO,
     NOON,
+    SECOND,
     after,
     created,
     dead,
@@ -24,16 +26,24 @@ from tests.given import (
     key_state,
     retried,
     retry_scheduled,
+    running,
     scheduled,
     slot,
+    snoozed,
     started,
     waiting,
 )
+from trellis_jobs.jetstream.alarms.alarms_info import AlarmsInfo
 from trellis_jobs.jetstream.work.consumer_info import PAUSE_REASON, PAUSED_BY, QueueConsumer
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.durations import format_duration
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.job_errors import Interruption, JobError
+from trellis_jobs.model.retry import RetryPolicy
+from trellis_jobs.model.schedules.address import ScheduleAddress, tick_job_id
+from trellis_jobs.model.settlement import Snoozed, settle
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace as replace_fields
 
 QUEUE = QueueConsumer(
     name="documents-render-report",
@@ -125,7 +135,81 @@ def test_its_time_has_come_and_no_process_has_released_it() -> None:
     found = why(scheduled(run_at=after(5)))
     assert found.because is Because.OVERDUE
     assert found.sentence == "It was due 5 s ago, and no process has released it yet."
-    assert found.next == "a worker of service documents or the admin runtime releases it"
+    assert found.next == (
+        "a worker of service documents releases it, or the admin runtime reminds one of it"
+    )
+
+
+def test_who_moved_it_and_why_is_told() -> None:
+    moved = scheduled(at=after(8), run_at=after(3610), by="ann", reason="the bank\nis closed")
+    found = why(scheduled(), moved, moved=moved)
+    assert found.sentence == (
+        "It is delayed until 2026-03-28T13:00:10Z, which is in 1 h; ann moved it 2 s ago: the bank "
+        "is closed."
+    )
+    assert found.details == {
+        "movedBy": "ann",
+        "movedAt": after(8),
+        "moveReason": "the bank\nis closed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("alarms", "why_not", "then"),
+    [
+        (
+            AlarmsInfo(has_stream=False),
+            "the stream JOBS_ALARMS_documents, which reminds workers of delayed jobs, is missing",
+            "an operator creates the stream: `trellis-jobs infra apply MODULE:SERVICE`",
+        ),
+        (
+            AlarmsInfo(waiting=3),
+            "no worker of service documents is up to release it",
+            "a worker of service documents starts",
+        ),
+        (
+            AlarmsInfo(waiting_pulls=1),
+            "no worker has released it yet: its alarm is late or was lost",
+            "the admin runtime publishes its alarm again half a minute after its time",
+        ),
+    ],
+    ids=["stream missing", "no worker", "alarm lost"],
+)
+def test_why_an_overdue_job_does_not_start(alarms: AlarmsInfo, why_not: str, then: str) -> None:
+    found = why(scheduled(run_at=after(5)), alarms=alarms)
+    assert (found.because, found.since) == (Because.OVERDUE, after(5))
+    assert found.sentence == f"It was due 5 s ago, and {why_not}."
+    assert found.next.startswith(then)
+
+
+def test_a_delayed_job_past_its_deadline_only_waits_for_its_end() -> None:
+    found = why(scheduled(run_at=after(5), deadline=after(6)))
+    assert found.because is Because.PAST_DEADLINE
+
+
+def test_the_schedule_that_created_it_is_named_with_its_tick() -> None:
+    nightly = ScheduleAddress("documents", "render-report", "nightly")
+    begun = created(
+        job=JobAddress("documents", "render-report", tick_job_id(nightly, NOON)),
+        schedule="nightly",
+        run_at=NOON,
+    )
+    found = why(begun)
+    told = f" It was created by schedule nightly for the tick {format_time(NOON)}."
+    assert found.sentence.endswith(told)
+    assert found.details["schedule"] == "nightly"
+    moved = explain(job(replace_fields(begun, run_at=after(3600))), FACTS)
+    assert moved.sentence.endswith(told), "its id still has the tick"
+
+
+def test_a_triggered_job_is_not_said_to_have_a_tick() -> None:
+    found = why(created(schedule="nightly", run_at=NOON))
+    assert found.sentence.endswith(" It was created by schedule nightly, which someone triggered.")
+
+
+def test_a_strange_name_of_a_schedule_is_shown_as_it_is() -> None:
+    found = why(created(schedule="not a\nname", run_at=NOON))
+    assert "schedule not a name, which" in found.sentence
 
 
 def test_its_next_try_is_due_later() -> None:
@@ -136,6 +220,67 @@ def test_its_next_try_is_due_later() -> None:
         "Try 1 of 3 failed (HTTPError: 503 from upstream); the next try is due in 30 s."
     )
     assert found.details["errors"][0]["message"] == "503 from upstream"
+
+
+def test_its_handler_snoozed_it() -> None:
+    again = (started(attempt=SECOND), snoozed(attempt=SECOND, next_attempt_at=after(40)))
+    found = why(created(), started(), snoozed(), *again)
+    assert found.because is Because.SNOOZED
+    assert (found.until, found.details["snoozes"]) == (after(40), 2)
+    assert found.sentence == (
+        "Its handler snoozed it until 2026-03-28T12:00:40Z, for the 2nd time: the bank is closed."
+    )
+    assert found.next == "a worker runs it again in 30 s"
+
+
+def test_it_was_snoozed_past_its_deadline() -> None:
+    found = why(created(deadline=after(62)), started(), snoozed())
+    assert found.because is Because.SNOOZED
+    assert found.sentence == (
+        "Its handler snoozed it until its deadline (2026-03-28T12:01:02Z), for the 1st time: "
+        "the bank is closed."
+    )
+    assert found.next == "it expires at that time"
+
+
+def test_a_snooze_that_is_over_waits_for_a_worker_like_any_other_job() -> None:
+    over = (created(), started(), snoozed(next_attempt_at=after(7)))
+    assert why(*over).because is Because.ABOUT_TO_START
+    assert why(*over, workers=()).because is Because.NO_WORKER
+
+
+def test_a_try_that_failed_after_a_snooze_is_a_failure() -> None:
+    then = (started(attempt=SECOND), retry_scheduled(attempt=SECOND, next_attempt_at=after(40)))
+    assert why(created(), started(), snoozed(), *then).because is Because.RETRY_LATER
+
+
+def test_a_snooze_that_was_one_too_many_says_what_to_do() -> None:
+    policy = RetryPolicy(3, (), max_snoozes=1)
+    outcome = Snoozed(snoozed().error, after(60))
+    end = settle(outcome, running(policy=policy, snoozes=1), at=after(2), random=0).event
+    found = why(created(), started(), snoozed(), started(), end)
+    assert found.because is Because.FAILED
+    assert "snoozes_exhausted: the handler snoozed the job again after 1 snoozes" in found.sentence
+
+
+def test_a_snooze_on_the_last_delivery_says_what_to_do() -> None:
+    outcome = Snoozed(snoozed().error, after(60))
+    end = settle(outcome, running(is_last_delivery=True), at=after(2), random=0).event
+    found = why(created(), started(), end)
+    assert found.because is Because.DELIVERIES_EXHAUSTED
+    assert "raise the queue's delivery_limit" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        *((1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th")),
+        *((11, "11th"), (12, "12th"), (13, "13th"), (111, "111th")),
+        *((21, "21st"), (22, "22nd"), (103, "103rd"), (1000, "1000th")),
+    ],
+)
+def test_numbers_are_counted_as_people_do(number: int, words: str) -> None:
+    assert nth(number) == words
 
 
 def test_a_try_that_is_due_waits_for_a_worker_like_any_other() -> None:

@@ -57,6 +57,7 @@ def test_no_event_of_any_history_is_junk(history: list[Any]) -> None:
 def test_an_event_that_a_newer_version_may_write_is_not_junk(kind: str, more: Any) -> None:
     body = orjson.dumps({**more, **ABOUT, "eventType": kind})
     assert not is_junk(f"{JOB}.{kind}", body, {})
+    assert not is_junk(f"{JOB}.p1.{kind}", body, {})
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,8 @@ def test_an_event_that_a_newer_version_may_write_is_not_junk(kind: str, more: An
         (f"{JOB}.progress", b"[1]", {}),
         (f"{JOB}.unknown", orjson.dumps({**ABOUT, "jobId": "another"}), {}),
         (f"{JOB}.unknown", orjson.dumps(ABOUT), {"Nats-Stream": "JOBS", "Nats-Sequence": "1"}),
+        (f"{JOB}.p1.created", orjson.dumps({**ABOUT, "jobId": "another"}), {}),
+        (f"{JOB}.p1.created.more", orjson.dumps(ABOUT), {}),
         ("trellis.jobs.workers.a.b.created", orjson.dumps(ABOUT), {}),
         ("trellis.jobs.a", orjson.dumps(ABOUT), {}),
     ],

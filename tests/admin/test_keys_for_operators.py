@@ -39,7 +39,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.model.states import ENQUEUED, OVER, JobState
 from trellis_jobs.model.values import replace
 
 ACME = {"service": "ward", "type": "keyed", "key": "ward:acme"}
@@ -414,7 +414,7 @@ def test_a_job_that_is_over_is_taken_out_of_its_key(state: JobState) -> None:
     assert (plan.jobs, plan.slots) == (frozenset({"a", "b"}), left.active)
 
 
-@pytest.mark.parametrize("state", sorted(LIVE))
+@pytest.mark.parametrize("state", sorted(ENQUEUED))
 def test_a_job_that_lives_keeps_its_place(state: JobState) -> None:
     left = given.key_state(active=(given.slot("a"),), queued=(given.waiting("b"),))
     lives = given.status_in(state)
@@ -441,6 +441,16 @@ def test_a_reservation_gets_a_minute_to_become_a_job() -> None:
     left = given.key_state(queued=(given.waiting("b"),))
     assert plan_repair(left, {"b": None}, frozenset(), given.after(59)) is None
     assert plan_repair(left, {"b": None}, frozenset(), given.after(61)) is not None
+
+
+def test_a_job_that_was_moved_to_a_later_time_gives_its_place_to_others() -> None:
+    """Just before it is released it has one again."""
+    left = given.key_state(active=(given.slot("b"),), queued=(given.waiting("b"),))
+    delayed, expired = {"b": given.status_in(JobState.SCHEDULED)}, frozenset({given.FIRST.id})
+    assert plan_repair(left, delayed, expired, given.after(59)) is None
+    plan = plan_repair(left, delayed, expired, given.after(61))
+    assert plan is not None
+    assert (plan.jobs, plan.slots) == (frozenset({"b"}), ())
 
 
 def test_the_log_is_asked_only_about_jobs_that_a_repair_could_remove() -> None:

@@ -43,7 +43,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import LOGS_KEPT, Job, Run, fold
+from trellis_jobs.model.job import LOGS_KEPT, Job, LastSnooze, Run, fold
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.try_limits import TryLimits
 from trellis_jobs.model.values import replace
@@ -107,6 +107,8 @@ def test_the_view_of_a_job_has_every_field_that_is_stored() -> None:
             stale_takeovers=1,
         ),
         run_at=after(1),
+        schedule="nightly",
+        snooze=LastSnooze("the bank is closed", after(5)),
         queue_policy=QueuePolicy(
             outcome="replaced", reason="replace-oldest", existing_job_id="a", replaced_job_id="b"
         ),
@@ -118,7 +120,9 @@ def test_the_view_of_a_job_has_every_field_that_is_stored() -> None:
         run=run,
         earlier_runs=(run,),
         context=replace(known.context, tracestate="vendor=1"),
-        status=replace(known.status, deadline=after(60), owner=FIRST, next_attempt_at=after(5)),
+        status=replace(
+            known.status, deadline=after(60), owner=FIRST, next_attempt_at=after(5), snoozes=2
+        ),
     )
     document = orjson.loads(dumps(wire.to_json(whole)))
     view = JobView.model_validate(document)

@@ -107,6 +107,7 @@ async def test_doctor_reports_what_the_admin_runtime_finds(lab: AdminLab) -> Non
         "server",
         "streams",
         "queues",
+        "alarms",
         "readers",
         "admin",
         "clock",

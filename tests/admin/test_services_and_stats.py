@@ -20,7 +20,7 @@ from jobs_admin.reads import services
 from jobs_admin.reads.readers import Readers
 from jobs_admin.reads.stats import stats, whole_hours
 from tests.admin.made_log import BILLING, Scribe, of
-from tests.given import NOON, REPORT, after, completed, created, retry_scheduled, started
+from tests.given import NOON, REPORT, after, completed, created, retry_scheduled, snoozed, started
 from trellis_jobs.model.identity import JobAddress
 
 
@@ -137,6 +137,15 @@ async def test_rates_are_per_minute_over_the_minutes_that_are_over(tmp_path: Pat
         later = await stats(readers, now=after(90), window=timedelta(minutes=1))
     assert now.per_minute == {"created": 2.0}
     assert later.per_minute == {"created": 1.0, "started": 1.0}
+
+
+async def test_snoozes_are_not_counted_as_failed_tries(tmp_path: Path) -> None:
+    log = Scribe().write(created(), started(), snoozed(), started(), retry_scheduled())
+    async with projected(tmp_path, log) as readers:
+        told = await stats(readers, now=after(90), window=timedelta(minutes=2))
+        day = await stats(readers, now=after(7200), window=timedelta(hours=4))
+    assert told.per_minute == {"created": 0.5, "started": 1.0, "retry": 0.5, "snoozed": 0.5}
+    assert day.per_minute.keys() == told.per_minute.keys()
 
 
 async def test_stats_can_be_asked_of_one_service_and_one_type(tmp_path: Path) -> None:

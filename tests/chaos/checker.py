@@ -17,7 +17,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.reducer import RULES
-from trellis_jobs.model.states import OVER
+from trellis_jobs.model.states import OVER, JobState
 
 # Ends of an attempt in which its handler has no part: it may have done its work all the same.
 _LOST: Final = frozenset(Interruption) - {
@@ -79,16 +79,41 @@ def _events_are_legal(_: Observed, histories: Histories) -> Iterator[Violation]:
 
 def _runs_end_once(_: Observed, histories: Histories) -> Iterator[Violation]:
     for job_id, history in histories.items():
-        ends = Counter(
-            {step.entry.sequence: 0 for step in history if isinstance(step.event, e.Begun)}
-        )
-        for step in history:
-            if step.after and step.event.kind in _ENDS:
-                ends[step.after.run] += 1
-        for run, count in ends.items():
+        for run, count in _ends_of_runs(history).items():
             if count != 1:
                 what = f"{job_id}: the run that began at {run} ended {count} times"
                 yield Violation("every run ends exactly once", what, told(history))
+
+
+def _ends_of_runs(history: Sequence[Step]) -> Counter[int]:
+    """How often each run ended, by the sequence that it began at.
+
+    A job that waits for its time ends its wait when it is released, moved or ended. The run of a
+    job that is moved to another time is over, too.
+    """
+    ends = Counter[int]()
+    for step in history:
+        if isinstance(step.event, e.Described):
+            ends[step.entry.sequence] += 0
+            if step.before and not step.before.is_over and not step.illegal:
+                ends[step.before.run] += 1
+        elif step.after and step.event.kind in _ENDS:
+            ends[step.after.run] += 1
+    return ends
+
+
+def _no_job_is_early(seen: Observed, histories: Histories) -> Iterator[Violation]:
+    """By the time of the server, which stored the event that releases the job."""
+    for job_id, history in histories.items():
+        for step in history:
+            run_at = step.before.next_attempt_at if step.before else None
+            stored_at = seen.stored_at.get(step.entry.sequence)
+            if step.before is None or step.before.state is not JobState.SCHEDULED:
+                continue
+            is_release = isinstance(step.event, e.Created)
+            if is_release and run_at and stored_at and stored_at < run_at:
+                what = f"{job_id} at {step.entry.sequence}: {run_at - stored_at} before its time"
+                yield Violation("no job is released early", what, told(history))
 
 
 def _tries_are_counted(_: Observed, histories: Histories) -> Iterator[Violation]:
@@ -134,7 +159,7 @@ def _sequence(step: Step) -> int:
 
 def _key(history: Sequence[Step]) -> tuple[str, str] | None:
     begun = history[0].event
-    if not isinstance(begun, e.Begun) or begun.concurrency is None:
+    if not isinstance(begun, e.Described) or begun.concurrency is None:
         return None
     return begun.job.job_type, begun.concurrency.key
 
@@ -219,6 +244,7 @@ _RULES: Final[Sequence[Callable[[Observed, Histories], Iterator[Violation]]]] = 
     _what_was_read_stays,
     _events_are_legal,
     _runs_end_once,
+    _no_job_is_early,
     _tries_are_counted,
     _no_key_is_exceeded,
     _handlers_run_what_was_started,

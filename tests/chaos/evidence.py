@@ -20,6 +20,7 @@ from trellis_jobs.contract.topology import WORK
 from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.client.stored_message import moment_of
 from trellis_jobs.jetstream.keys.scan import KeyChanges
 from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage, LogPosition
 from trellis_jobs.model import subjects
@@ -35,6 +36,7 @@ async def collect(connection: Connection, stage: Stage, witness: Witness) -> Obs
     homes = [actor.home for actor in stage.of(Kind.DAEMON)]
     return Observed(
         entries=entries_in(messages),
+        stored_at=stored_times(messages),
         unreadable=unreadable_in(messages),
         glimpsed=witness.glimpsed,
         acknowledged=_said("created", producers),
@@ -61,6 +63,10 @@ async def whole_log(connection: Connection) -> list[LogMessage]:
 
 def entries_in(messages: Iterable[LogMessage]) -> list[Entry]:
     return [entry for entry in map(entry_in, messages) if entry is not None]
+
+
+def stored_times(messages: Iterable[LogMessage]) -> dict[int, datetime]:
+    return {message.sequence: moment_of(message.stored_ns) for message in messages}
 
 
 def unreadable_in(messages: Iterable[LogMessage]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.keys.state import KeyState
@@ -22,13 +23,15 @@ class Effects:
 class Observed:
     """All of it after the faults stopped and everything had its time to end.
 
-    `glimpsed`: what a reader that followed the log read at each sequence. `limits`: how many jobs
-    of a key may run, by queue. `differing`: rows in which a projection is not the fold.
-    `mistaken`: creates of new jobs that were told their job exists. `fell`: processes that ended by
-    themselves. `outbursts`: errors that they only wrote down.
+    `stored_at`: when the server stored the event at each sequence. `glimpsed`: what a reader that
+    followed the log read at each sequence. `limits`: how many jobs of a key may run, by queue.
+    `differing`: rows in which a projection is not the fold. `mistaken`: creates of new jobs that
+    were told their job exists. `fell`: processes that ended by themselves. `outbursts`: errors that
+    they only wrote down.
     """
 
     entries: Sequence[Entry]
+    stored_at: Mapping[int, datetime] = field(default_factory=dict)
     unreadable: Sequence[str] = ()
     glimpsed: Mapping[int, str] = field(default_factory=dict)
     acknowledged: frozenset[str] = frozenset()

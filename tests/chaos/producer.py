@@ -12,7 +12,7 @@ from typing import Final
 
 from jobs_admin.api.client import AdminClient
 from tests.chaos.notebook import Notebook
-from tests.chaos.workload import CHAOS, Wish, wish
+from tests.chaos.workload import CHAOS, Move, Wish, wish
 from tests.support.example_service import ExampleJobs, Report, Task
 from trellis_jobs import Accepted, JobRef, Queue, Replaced, Service
 from trellis_jobs.errors import JobExists, JobsError
@@ -47,7 +47,9 @@ class Creator:
         queue: Queue[Task, Report] = getattr(self._jobs, wanted.queue)
         self._notebook.note("asked", job_id)
         try:
-            outcome = await queue.submit(wanted.errand, job_id=job_id, deadline=wanted.deadline)
+            outcome = await queue.submit(
+                wanted.errand, job_id=job_id, deadline=wanted.deadline, delay=wanted.delay
+            )
         except JobExists:
             self._notebook.note("exists", job_id)
             return
@@ -59,6 +61,9 @@ class Creator:
             self._notebook.note("refused", job_id)
             return
         self._notebook.note("created", job_id)
+        for after, move in wanted.moves:
+            await asyncio.sleep(after)
+            await self._move(outcome.ref, move)
         if wanted.cancel_after is not None:
             await asyncio.sleep(wanted.cancel_after)
             await self._cancel(outcome.ref)
@@ -68,6 +73,19 @@ class Creator:
             await ref.cancel(reason="no longer wanted")
         except JobsError as error:
             log.info("not cancelled: %s", error)
+
+    async def _move(self, ref: JobRef[Report], move: Move) -> None:
+        """Whatever it waits for: its time, a worker, or its next try."""
+        try:
+            match move:
+                case Move.EARLIER:
+                    await ref.reschedule(delay=0.2)
+                case Move.LATER:
+                    await ref.reschedule(delay=2)
+                case Move.NOW:
+                    await ref.run_now()
+        except JobsError as error:
+            log.info("not moved: %s", error)
 
 
 async def operate_until(stop: asyncio.Event, client: AdminClient, chance: Random) -> None:

@@ -139,6 +139,61 @@ def test_a_job_with_two_ends() -> None:
     assert rules_broken(twice) == {"every event is legal", "every run ends exactly once"}
 
 
+DELAYED = (given.scheduled(run_at=given.after(60)), given.created(run_at=given.after(60)))
+RAN = (given.started(), given.completed())
+
+
+def test_a_delayed_job_that_runs_after_its_time_breaks_nothing() -> None:
+    seen = observed(*DELAYED, *RAN, effects=did(), stored_at={1: given.NOON, 2: given.after(60)})
+    assert check(seen) == []
+
+
+def test_a_job_that_is_moved_while_it_waits_breaks_nothing() -> None:
+    moved = given.scheduled(at=given.after(3), tries=1, run_at=given.after(60))
+    failed = (given.created(), given.started(), given.retry_scheduled(error=LOSS))
+    again = (given.started(attempt=SECOND, tries=2), given.completed(attempt=SECOND, tries=2))
+    history = (*DELAYED[:1], *failed, moved, given.created(tries=1), *again)
+    both = (FIRST.id, SECOND.id)
+    assert check(observed(*history, effects=did(both, both))) == []
+
+
+def test_a_delayed_job_that_is_cancelled_breaks_nothing() -> None:
+    seen = observed(*DELAYED[:1], given.cancelled(tries=0), effects=did((), ()))
+    assert check(seen) == []
+
+
+def test_a_delayed_job_that_is_never_released() -> None:
+    [violation] = check(observed(*DELAYED[:1], effects=did((), ())))
+    assert violation.rule == "every run ends exactly once"
+    assert "ended 0 times" in violation.what
+
+
+def test_a_delayed_job_that_is_released_before_its_time() -> None:
+    early = {1: given.NOON, 2: given.after(59.999)}
+    [violation] = check(observed(*DELAYED, *RAN, effects=did(), stored_at=early))
+    assert violation.rule == "no job is released early"
+    assert "0:00:00.001000 before its time" in violation.what
+
+
+def test_a_delayed_job_that_is_released_twice() -> None:
+    """The second release would be a second run of the same job."""
+    twice = (*DELAYED, given.started(), DELAYED[1], given.completed())
+    assert rules_broken(observed(*twice, effects=did())) == {
+        "every event is legal",
+        "every run ends exactly once",
+    }
+
+
+def test_a_delayed_job_counts_for_its_key() -> None:
+    events = [values.replace(event, concurrency=KEY) for event in DELAYED]
+    other = [values.replace(event, job=OTHER) for event in events]
+    runs = (given.started(), given.started(job=OTHER, attempt=SECOND))
+    ends = (given.completed(), given.completed(job=OTHER, attempt=SECOND))
+    both = (FIRST.id, SECOND.id)
+    seen = observed(*events, *other, *runs, *ends, effects=did(both, both))
+    assert rules_broken(seen) == {"no key is exceeded"}
+
+
 def test_a_try_that_was_not_counted() -> None:
     events = (given.created(), given.started(tries=2), given.completed(tries=2))
     assert rules_broken(observed(*events, effects=did())) == {"a try is a start"}

@@ -14,6 +14,7 @@ from tests.support.fault_proxy import FaultProxy, Then
 # What a process sends when it is about to do something.
 POINTS: Final[Mapping[Kind, Sequence[bytes]]] = {
     Kind.WORKER: (
+        rb"PUB \S+\.created ",
         rb"PUB \S+\.started ",
         rb"PUB \S+\.(completed|failed|retry|dead) ",
         rb"PUB \$JS\.ACK\.\S+ .*\+ACK",
@@ -22,6 +23,8 @@ POINTS: Final[Mapping[Kind, Sequence[bytes]]] = {
     ),
     Kind.PRODUCER: (
         rb"PUB \S+\.created ",
+        rb"PUB trellis\.(alarm|due)\.",
+        rb"PUB \S+\.scheduled ",
         rb"PUB \S+\.cancelled ",
         rb"PUB \$KV\.JOBS_KEYS\.",
     ),
@@ -32,7 +35,11 @@ POINTS: Final[Mapping[Kind, Sequence[bytes]]] = {
     ),
 }
 EVENT_SENT: Final = rb"PUB trellis\.jobs\."
-ACKNOWLEDGED: Final = (rb'"stream":"JOBS"', rb'"stream":"KV_JOBS_KEYS"')
+ACKNOWLEDGED: Final = (
+    rb'"stream":"JOBS"',
+    rb'"stream":"KV_JOBS_KEYS"',
+    rb'"stream":"JOBS_ALARMS_chaos"',
+)
 
 
 class WayFaults:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from random import Random
 from typing import Final
 
@@ -32,7 +33,8 @@ CHAOS: Final = example_jobs(
     three={**_EIGHT, "key": by_key(3), "queue": MANY},
     narrow={**_FOUR, "key": by_key(), "queue": QueueDepth(1)},
     coalesce={**_FOUR, "key": by_key(), "queue": QueueDepth(1, "coalesce")},
-    newest={**_FOUR, "key": by_key(), "queue": QueueDepth(1, "replace-oldest")},
+    newest={**_FOUR, "key": by_key(), "queue": QueueDepth(1, "replace-oldest", "when-full")},
+    punctual={**_FOUR, "key": by_key(), "queue": QueueDepth(1, "reject", "when-full")},
 )
 
 
@@ -53,14 +55,28 @@ _DOINGS: Final = {
 }
 
 
+class Move(StrEnum):
+    """What becomes of a job while it waits."""
+
+    EARLIER = "it is moved to an earlier time"
+    LATER = "it is moved to a later time"
+    NOW = "it is to run now"
+
+
 @dataclass(frozen=True)
 class Wish:
-    """`cancel_after`: seconds after its creation, or None if it is not cancelled."""
+    """`cancel_after`: seconds after its creation, or None if it is not cancelled.
+
+    `delay`: seconds until it may run, or None if it may run at once. `moves`: what becomes of it,
+    after this many seconds each.
+    """
 
     queue: str
     errand: Task
     deadline: float | None
     cancel_after: float | None
+    delay: float | None
+    moves: tuple[tuple[float, Move], ...]
 
 
 def wish(chance: Random) -> Wish:
@@ -69,9 +85,19 @@ def wish(chance: Random) -> Wish:
     if do == "always fail" and queue != "fragile":
         do = "nap"
     seconds = chance.choice([0.01, 0.05, 0.2, 0.5])
+    delay = chance.choice([0.1, 0.5, 1.2, 3.0]) if chance.random() < 0.3 else None
+    deadline = chance.uniform(0.5, 5) if chance.random() < 0.05 else None
     return Wish(
         queue,
         Task(key=f"key-{chance.randrange(KEYS)}", do=do, seconds=seconds),
-        deadline=chance.uniform(0.5, 5) if chance.random() < 0.05 else None,
+        deadline=deadline if deadline is None or delay is None else deadline + delay,
         cancel_after=chance.uniform(0, 0.5) if chance.random() < 0.08 else None,
+        delay=delay,
+        moves=tuple(_moves(chance, is_delayed=delay is not None)),
     )
+
+
+def _moves(chance: Random, *, is_delayed: bool) -> Iterator[tuple[float, Move]]:
+    """More often of those that are delayed, and sometimes several."""
+    while chance.random() < (0.4 if is_delayed else 0.05):
+        yield chance.uniform(0, 1), chance.choice([*Move])

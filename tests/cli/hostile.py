@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Final
 
 import nats
@@ -14,10 +15,12 @@ from tests.support.lab import until_state
 from trellis_jobs import ActiveJob, Jobs, KeyConcurrency, QueueDepth, Service, Workers, job
 from trellis_jobs.environment import utc_now
 from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.subjects import presence
 from trellis_jobs.wire import presence as wire
 
+OFTEN: Final = ScheduleAddress("hostile", "speak", "often")
 # What a subject and a header can carry.
 IN_A_SUBJECT: Final = "\x1b]0;pwned\x07\x9b31m\u202e"
 
@@ -69,6 +72,8 @@ async def plant(url: str) -> Planted:
         waiting = await jobs.keyed.create(Words(words=HOSTILE))
         cancelled = await jobs.keyed.create(Words(words=HOSTILE))
         await admin.cancel(cancelled.id, reason=HOSTILE)
+        await admin.schedules.put(OFTEN, {"words": HOSTILE}, every=timedelta(hours=1))
+        await admin.schedules.pause(OFTEN, reason=HOSTILE)
         await until_state(done, JobState.COMPLETED)
         for each in dead:
             await until_state(each, JobState.DEAD)

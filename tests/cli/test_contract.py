@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,6 +97,18 @@ def test_a_diff_tells_each_change_and_ends_with_1_for_a_migration() -> None:
     assert "1000 → 2000" in updates.out
     same = shell("contract", "diff", SHOP, "tests.cli.shop:ShopJobs")
     assert (same.code, same.out, same.err) == (0, "", "No changes.\n")
+
+
+def test_a_diff_shows_when_schedules_create_jobs_before_and_after() -> None:
+    ended = shell("contract", "diff", "tests.cli.office:service", "tests.cli.office:changed")
+    assert ended.code == 1, "a schedule that is removed needs attention"
+    rows = [re.split(r"  +", line)[:4] for line in ended.out.splitlines()[1:]]
+    zone = "(Europe/Berlin)"
+    assert rows == [
+        ["migration", "report", "schedules.hourly", "every 1 h → none"],
+        ["update", "report", "schedules.nightly", f"30 2 * * * {zone} → 30 3 * * * {zone}"],
+        ["update", "report", "schedules.noon", "none → 0 12 * * * (UTC)"],
+    ]
 
 
 def test_files_that_differ_in_an_unknown_field_are_a_migration(tmp_path: Path) -> None:

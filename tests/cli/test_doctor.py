@@ -41,6 +41,7 @@ SECTIONS = [
     "server",
     "streams",
     "queues",
+    "alarms",
     "readers",
     "permissions",
     "admin",

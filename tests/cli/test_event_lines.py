@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs_admin.cli.render.event_lines import event_words
+from jobs_admin.cli.render.event_lines import event_name, event_words
 from tests.given import (
     SECOND,
     after,
@@ -12,10 +12,12 @@ from tests.given import (
     completed,
     created,
     dead,
+    log,
     logged,
     notes,
     retried,
     retry_scheduled,
+    snoozed,
     started,
 )
 from trellis_jobs.model.events import Event
@@ -34,6 +36,8 @@ SAID = notes("opening", "closing", progress=Progress(current=2, total=2, step="p
             retry_scheduled(notes=notes("opening")),
             "in 5 s: HTTPError: 503 from upstream; opening",
         ),
+        (snoozed(notes=notes("opening")), "for 1 min: the bank is closed; opening"),
+        (snoozed(next_attempt_at=None), "for 0 ms: the bank is closed"),
         (logged(), "page 2 done"),
     ],
 )
@@ -55,6 +59,13 @@ def test_what_a_handler_said_is_told_with_the_event_that_carries_it(
 )
 def test_what_an_operator_did_is_told_with_who_it_was_and_why(event: Event, words: str) -> None:
     assert event_words(event).startswith(words)
+
+
+def test_a_snooze_is_called_so_and_has_its_number() -> None:
+    job = fold(log(created(), started(), snoozed()))
+    assert event_name(snoozed()) == "snoozed"
+    assert event_name(retry_scheduled()) == "retry"
+    assert event_words(snoozed(), job) == "for 1 min, snooze 1: the bank is closed"
 
 
 def test_a_retry_that_is_soon_is_told_in_milliseconds() -> None:

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from tests.cli.stage import Place
+from tests.support.former_installation import install
 from tests.support.lab import probe
+from trellis_jobs.contract.topology import Topology
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.setup.provision import provision
 
 APP = ("--app", "tests.cli.shop:service")
 STREAMS = [
@@ -20,6 +23,7 @@ STREAMS = [
     "JOBS_ADVISORIES",
     "KV_JOBS_KEYS",
     "JOBS_CONTROL",
+    "JOBS_ALARMS_shop",
 ]
 QUEUES = [f"JOBS_WORK/shop-{name}" for name in ("greet", "nap", "shrug", "unhandled")]
 
@@ -111,6 +115,31 @@ def test_what_older_servers_do_not_know_fails_no_check_and_is_turned_on_by_who_a
     assert there.shell("infra", "apply").code == 2, "the user has to agree"
     assert acts(there.shell("infra", "apply", "--yes", "--json").json)["JOBS"] == "updated"
     assert there.shell("infra", "plan", "--json").json["unchanged"]
+
+
+def test_lanes_fail_no_check_of_an_older_installation_and_are_added_by_who_applies(
+    there: Place,
+) -> None:
+    async def install_as_before() -> None:
+        async with probe(there.url) as raw:
+            await install(raw)
+            await provision(raw.connection, Topology(raw.features))
+
+    asyncio.run(install_as_before())
+    missing = "it does not copy jobs with a priority"
+    check = there.shell("infra", "check", "--json")
+    assert check.code == 0, check.err
+    [hint] = [each for change in check.json["changes"] for each in change["details"]]
+    assert missing in hint
+    assert "older versions cannot start afterwards" in hint
+    plan = there.shell("infra", "plan")
+    assert missing in " ".join(plan.out.split())
+    assert "after the change older versions of this library cannot start" in plan.out
+    assert there.shell("infra", "apply").code == 2, "the user has to agree"
+    applied = there.shell("infra", "apply", "--yes", "--json")
+    assert acts(applied.json)["JOBS/to-work"] == "updated"
+    assert there.shell("infra", "plan", "--json").json["unchanged"]
+    assert missing not in there.shell("infra", "check", "--json").out
 
 
 def test_what_would_endanger_jobs_is_refused_and_everything_else_still_told(there: Place) -> None:

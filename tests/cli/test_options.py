@@ -16,6 +16,7 @@ WITHOUT_TIMES: Final = WITHOUT_JSON | {
     *("top", "doctor", "permissions", "keys list", "queues resume", "admin due"),
     *("infra plan", "infra check", "infra apply", "contract show", "contract diff"),
     *("projection status", "projection rebuild", "projection verify", "projection ignored"),
+    *("schedules next", "schedules trigger", "schedules delete"),
     "workers drain",
     "workers quiet",
     "workers resume",

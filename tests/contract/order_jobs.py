@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import IntEnum, StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, SecretStr
 
-from trellis_jobs import Jobs, KeyConcurrency, QueueDepth, Secret, job
+from trellis_jobs import Cron, Every, Jobs, KeyConcurrency, QueueDepth, Secret, job
 
 
 class Speed(StrEnum):
@@ -104,5 +104,27 @@ class OrderJobs(Jobs, service="orders"):
         queue=QueueDepth(max_queued_per_key=1, when_full="coalesce"),
     )
     greet = job(str, version=3, upgrades={1: str, 2: str}, docs="Says hello. " * 9)
+    wave = job(
+        str,
+        schedules={
+            "morning": Cron("0 9 * * 1-5", tz="America/New_York", payload="good morning"),
+            "pulse": Every(300, payload="still here, " * 9),
+        },
+    )
+    restock = job(
+        dict[str, Any],
+        schedules={
+            "all-of-it": Cron(
+                "*/10 30 2 L * *",
+                payload={"a": [1, None, True, 1.5, -3, "b, 'c'"], "": {"nested": {}}},
+                jitter=0.5,
+                start=datetime(2026, 1, 1, tzinfo=UTC),
+                end="2027-01-01T09:00+01:00",
+                catch_up="all",
+                max_catch_up=7,
+                overlap="cancel-running",
+            )
+        },
+    )
     list_all = job(list[Address], list[str], name="list", key=KeyConcurrency(["all"]))
     anything = job(object, object)

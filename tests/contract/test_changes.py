@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel
 
-from trellis_jobs import Jobs, KeyConcurrency, QueueDepth, job
+from trellis_jobs import Cron, Jobs, KeyConcurrency, QueueDepth, job
 from trellis_jobs.contract.change_rules import ChangeClass
 from trellis_jobs.contract.changes import CHANGE_RULES, changes, is_migration
 from trellis_jobs.contract.manifest import to_manifest
@@ -31,9 +31,11 @@ class ShopJobs(Jobs, service="shop"):
         deadline=600,
         delivery_limit=20,
         shared=True,
+        max_snoozes=50,
         renew="manual",
         key=KeyConcurrency(["/number"]),
         queue=QueueDepth(max_queued_per_key=5),
+        schedules={"nightly": Cron("0 2 * * *", payload=Order(number=1))},
     )
 
 
@@ -50,15 +52,22 @@ def with_field(field: str, value: Any) -> dict[str, Any]:
     if not dot:
         changed = {**ENTRY, field: value}
         return {name: kept for name, kept in changed.items() if kept is not None}
-    return {**ENTRY, group: {**ENTRY[group], member: value}}
+    changed = {**ENTRY[group], member: value}
+    return {**ENTRY, group: {name: kept for name, kept in changed.items() if kept is not None}}
 
 
 TEXT: Final[dict[str, Any]] = {"schema": {"type": "string"}}
 NUMBER: Final[dict[str, Any]] = {"schema": {"type": "number"}}
+NIGHTLY: Final[dict[str, Any]] = ENTRY["schedules"]["nightly"]
 VERSION_2: Final[dict[str, Any]] = {"version": 2, "upgradesFrom": 1}
-CASES: Final = [
+CASES: Final[list[tuple[str, Any, Any, ChangeClass]]] = [
     ("maxDeliver", 5, 6, UPDATE),
     ("maxDeliver", 5, 4, MIGRATION),
+    ("maxSnoozes", None, 2000, UPDATE),
+    ("maxSnoozes", 100, None, UPDATE),
+    ("maxSnoozes", None, 100, MIGRATION),
+    ("maxSnoozes", 2000, None, MIGRATION),
+    ("maxSnoozes", 100, 50, MIGRATION),
     ("backoffMs", [1000], [1000, 5000], UPDATE),
     ("backoffMs", [1000, 5000], [2000, 5000], UPDATE),
     ("backoffMs", [1000, 5000], [1000], MIGRATION),
@@ -100,10 +109,37 @@ CASES: Final = [
     ("keyConcurrency.stalePolicy", "fail-stale", "block", MIGRATION),
     ("queue.maxQueuedPerKey", 1, 2, UPDATE),
     ("queue.maxQueuedPerKey", 2, 1, MIGRATION),
+    ("queue.whenDue", "wait", "when-full", MIGRATION),
+    ("queue.whenDue", "when-full", "wait", UPDATE),
     ("queue.whenFull", "reject", "coalesce", UPDATE),
     ("queue.whenFull", "reject", "replace-oldest", UPDATE),
     ("queue.whenFull", "coalesce", "reject", MIGRATION),
     ("queue.whenFull", "coalesce", "replace-oldest", MIGRATION),
+    ("schedules.nightly", None, NIGHTLY, UPDATE),
+    ("schedules.nightly", NIGHTLY, None, MIGRATION),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "cron": "0 3 * * *"}, UPDATE),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "timeZone": "Europe/Berlin"}, UPDATE),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "end": "2027-01-01T00:00:00Z"}, UPDATE),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "payload": {"number": 2}}, UPDATE),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "jitterMs": 5000}, UPDATE),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "catchUp": "all", "maxCatchUp": 5}, UPDATE),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "cron": "0 3 * * *", "jitterMs": 5}, UPDATE),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "overlap": "skip"}, UPDATE),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "overlap": "replace"}, MIGRATION),
+    ("schedules.nightly", {**NIGHTLY, "overlap": "replace"}, NIGHTLY, UPDATE),
+    (
+        "schedules.nightly",
+        {**NIGHTLY, "overlap": "replace"},
+        {**NIGHTLY, "overlap": "cancel-running"},
+        MIGRATION,
+    ),
+    (
+        "schedules.nightly",
+        {**NIGHTLY, "overlap": "cancel-running"},
+        {**NIGHTLY, "overlap": "replace"},
+        UPDATE,
+    ),
+    ("schedules.nightly", NIGHTLY, {**NIGHTLY, "calendar": "work-days"}, MIGRATION),
     ("somethingNew", None, 1, MIGRATION),
     ("result", NUMBER, {**NUMBER, "codec": "zstd"}, MIGRATION),
     ("result", {"digest": "d1"}, {"digest": "d2"}, MIGRATION),
@@ -162,11 +198,13 @@ def test_every_change_is_judged_as_the_golden_file_says() -> None:
 def test_every_field_of_a_manifest_has_a_rule_and_a_case() -> None:
     flat = {
         f"{name}.{member}" if name in ("keyConcurrency", "queue") else name
-        for name, value in ENTRY.items()
+        for name, value in {**ENTRY, "schedules.*": NIGHTLY}.items()
         for member in (value if isinstance(value, dict) else [""])
+        if name != "schedules"
     }
+    tried = {"schedules.*" if field == "schedules.nightly" else field for field, *_ in CASES}
     assert flat <= CHANGE_RULES.keys()
-    assert {field for field, *_ in CASES} == CHANGE_RULES.keys() | {"somethingNew"}
+    assert tried == CHANGE_RULES.keys() | {"somethingNew"}
 
 
 def test_a_queue_that_comes_is_an_update_and_one_that_goes_a_migration() -> None:

@@ -267,7 +267,7 @@ def test_a_manifest_says_what_a_queue_does_with_its_keys_in_full_and_in_millisec
         "heartbeatTtlMs": 3000,
         "stalePolicy": "fail-stale",
     }
-    assert short["queue"] == {"maxQueuedPerKey": 0, "whenFull": "reject"}
+    assert short["queue"] == {"maxQueuedPerKey": 0, "whenFull": "reject", "whenDue": "wait"}
     key = KeyConcurrency(
         ["/origin"],
         max_active=3,
@@ -275,7 +275,7 @@ def test_a_manifest_says_what_a_queue_does_with_its_keys_in_full_and_in_millisec
         heartbeat_ttl=timedelta(minutes=5),
         stale_policy="block",
     )
-    depth = QueueDepth(max_queued_per_key=7, when_full="replace-oldest")
+    depth = QueueDepth(max_queued_per_key=7, when_full="replace-oldest", when_due="when-full")
     full = to_manifest(declaring(key=key, queue=depth).contract)["jobs"]["sync-tickets"]
     assert full["keyConcurrency"] == {
         "key": ["/origin"],
@@ -284,7 +284,11 @@ def test_a_manifest_says_what_a_queue_does_with_its_keys_in_full_and_in_millisec
         "heartbeatTtlMs": 300_000,
         "stalePolicy": "block",
     }
-    assert full["queue"] == {"maxQueuedPerKey": 7, "whenFull": "replace-oldest"}
+    assert full["queue"] == {
+        "maxQueuedPerKey": 7,
+        "whenFull": "replace-oldest",
+        "whenDue": "when-full",
+    }
 
 
 def test_a_queue_has_no_keys_unless_it_says_so() -> None:

@@ -28,7 +28,7 @@ from trellis_jobs.contract.manifest import from_manifest, normalized, to_manifes
 from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
 from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.model.retry import RetryPolicy
+from trellis_jobs.model.retry import DEFAULT_MAX_SNOOZES, RetryPolicy
 
 GOLDEN: Final = Path(__file__).parents[2] / "contracts" / "vectors" / "service-manifest.json"
 MILLISECOND: Final = timedelta(milliseconds=1)
@@ -59,7 +59,10 @@ queues: st.SearchStrategy[JobType[Any, Any]] = st.builds(
     result=shapes,
     concurrency=st.integers(1, 100),
     retry=st.builds(
-        RetryPolicy, st.integers(1, 100), st.lists(milliseconds, max_size=6).map(tuple)
+        RetryPolicy,
+        st.integers(1, 100),
+        st.lists(milliseconds, max_size=6).map(tuple),
+        st.integers(1, 2000),
     ),
     ack_wait=st.integers(100, 10**9).map(lambda n: n * MILLISECOND),
     delivery_limit=st.none() | st.integers(1, 100),
@@ -101,6 +104,20 @@ def test_a_manifest_of_the_original_runtimes_may_leave_out_what_has_a_default() 
     }
     queue = from_manifest(least).queues["sync"]
     assert (queue.retry.max_tries, queue.concurrency, queue.key_policy) == (5, 1, None)
+    assert queue.retry.max_snoozes == DEFAULT_MAX_SNOOZES
+
+
+def test_a_manifest_names_the_limit_of_snoozes_only_if_it_is_not_the_default() -> None:
+    """So a contract that does not use it stays the same document, with the same digest."""
+    for limit, written in ((DEFAULT_MAX_SNOOZES, None), (7, 7)):
+        queue = JobType(
+            name="sync",
+            payload=PayloadType(str),
+            result=PayloadType(str),
+            retry=RetryPolicy(5, (), limit),
+        )
+        entry = to_manifest(ServiceContract("helpdesk", {"sync": queue}))["jobs"]["sync"]
+        assert entry.get("maxSnoozes") == written
 
 
 class Ticket(BaseModel):

@@ -15,6 +15,8 @@ from trellis_jobs.contract.topology import Topology, nanoseconds, queue_consumer
 
 VERSIONS: Final = {0: "2.10.29", 1: "2.11.11", 2: "2.12.3", 4: "2.14.6", 5: "2.15.1"}
 ENQUEUING: Final = ["trellis.jobs.*.*.*.created", "trellis.jobs.*.*.*.retried"]
+IN_LANES: Final = ["trellis.jobs.*.*.*.*.created", "trellis.jobs.*.*.*.*.retried"]
+FORMER_WORK: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
 
 
 def topology(level: int, **changes: Any) -> Topology:
@@ -45,15 +47,14 @@ def work(level: int) -> dict[str, Any]:
     source: dict[str, Any] = {
         "name": "JOBS",
         "subject_transforms": [
-            {
-                "src": subject,
-                "dest": "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}",
-            }
-            for subject in ENQUEUING
+            *({"src": src, "dest": "trellis.work.$1.$2.$3"} for src in ENQUEUING),
+            *({"src": src, "dest": "trellis.work.$1.$2.$3.$4"} for src in IN_LANES),
         ],
     }
     if level >= 4:
         source["consumer"] = {"name": "to-work", "deliver_subject": "_src.jobs.work"}
+    if level == 0:
+        source["subject_transforms"] = [{"src": src, "dest": FORMER_WORK} for src in ENQUEUING]
     return {
         "name": "JOBS_WORK",
         "subjects": ["trellis.work.>"],
@@ -118,7 +119,7 @@ TO_WORK: Final = {
     "idle_heartbeat": 1_000_000_000,
     "max_deliver": -1,
     "max_ack_pending": 1000,
-    "filter_subjects": ENQUEUING,
+    "filter_subjects": [*ENQUEUING, *IN_LANES],
 }
 
 
@@ -136,6 +137,16 @@ def test_the_streams_of_each_server_are_exactly_these_in_this_order(level: int) 
 @pytest.mark.parametrize("level", VERSIONS)
 def test_the_server_remembers_what_it_has_sourced_where_it_can(level: int) -> None:
     assert topology(level).to_work() == (TO_WORK if level >= 4 else None)
+
+
+@pytest.mark.parametrize("level", VERSIONS)
+def test_the_source_of_an_older_installation_is_still_known_to_the_last_letter(level: int) -> None:
+    """A server takes a source in other words for another one, and copies jobs again."""
+    former = topology(level, with_lanes=False)
+    [found] = former.work()["sources"]
+    assert found["subject_transforms"] == [{"src": src, "dest": FORMER_WORK} for src in ENQUEUING]
+    consumer = former.to_work()
+    assert consumer is None or consumer["filter_subjects"] == ENQUEUING
 
 
 @pytest.mark.parametrize("level", VERSIONS)
@@ -206,11 +217,12 @@ def test_durations_are_exact_in_nanoseconds(duration: timedelta, expected: int) 
                 "message TTL",
                 "consumer pause",
                 "atomic batches",
+                "message schedules",
                 "fast batches",
                 "durable sourcing",
             ],
         ),
-        (1, ["atomic batches", "fast batches", "durable sourcing"]),
+        (1, ["atomic batches", "message schedules", "fast batches", "durable sourcing"]),
         (2, ["fast batches", "durable sourcing"]),
         (3, ["fast batches", "durable sourcing"]),
         (4, []),

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import timedelta
 from functools import partial
 from sqlite3 import DatabaseError
 from typing import Final
@@ -27,7 +28,8 @@ from tests.keys.work_lab import KeyView
 from tests.support.example_service import Report, Task, TaskJobs
 from tests.support.facts import until
 from trellis_jobs import JobRef, Service, Workers
-from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, Topology
+from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, Topology, alarms_stream
+from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import ServiceMissing
 from trellis_jobs.jetstream.client import api, stored_message
 from trellis_jobs.jetstream.control.worker_records import WorkerRecords
@@ -184,6 +186,42 @@ async def ordering(stage: Stage) -> None:
             await stage.until(partial(is_released, admin, held), "its lease is over")
             await change_many(stage, admin)
         await stage.end()
+
+
+async def moving(stage: Stage) -> None:
+    """Operators move and release jobs that wait, one by one and many, and alarms are lost.
+
+    No job is moved far ahead, because all of them end if the admin runtime dies meanwhile.
+    """
+    async with people(stage) as p:
+        jobs = p.jobs
+        waiting = [await p.create(queue) for queue in (jobs.plain, jobs.keyed, jobs.strict)]
+        delayed = [await p.create(jobs.plain, delay=3) for _ in range(4)]
+        await stage.begin(parts.serve)
+        await projected(p)
+        async with orders(stage) as admin:
+            await stage.until(partial(is_filled, admin), "the projection is made")
+            for ref in waiting:
+                await admin.reschedule(ref.id, utc_now() + timedelta(seconds=2))
+            await admin.run_now(delayed[0].id)
+            await admin.cancel(delayed[1].id)
+            for verb, run_at in (
+                (OperationVerb.RESCHEDULE, utc_now() + timedelta(seconds=2)),
+                (OperationVerb.RUN_NOW, None),
+            ):
+                operation = await admin.operate(verb, JobFilter(type="plain"), run_at=run_at)
+                await stage.until(partial(is_over, admin, operation), "the operation is over")
+        await purge(p.raw, alarms_stream("mill"))
+        left = [*waiting, delayed[0], *delayed[2:]]
+        await stage.until(partial(have_alarms, p, len(left)), "lost alarms are published again")
+        async with mill(stage.folder, calm=True).connect(stage.url):
+            await p.until_over(*left)
+        await stage.end()
+
+
+async def have_alarms(p: People, count: int) -> bool:
+    info = await api.request(p.raw.connection, f"STREAM.INFO.{alarms_stream('mill')}")
+    return int(info["state"]["messages"]) >= count
 
 
 Refs = Sequence[JobRef[Report]]

@@ -53,6 +53,21 @@ MILL: Final = example_jobs(
         "key": by_key(),
         "queue": QueueDepth(max_queued_per_key=1, when_full="replace-oldest"),
     },
+    # Their policy applies to delayed jobs too, when their time comes.
+    punctual={
+        "concurrency": 10,
+        "ack_wait": ACK_WAIT,
+        "max_deliver": 9,
+        "key": by_key(),
+        "queue": QueueDepth(0, "reject", "when-full"),
+    },
+    ousting={
+        "concurrency": 10,
+        "ack_wait": ACK_WAIT,
+        "max_deliver": 9,
+        "key": by_key(),
+        "queue": QueueDepth(1, "replace-oldest", "when-full"),
+    },
 )
 
 

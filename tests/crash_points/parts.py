@@ -32,6 +32,7 @@ OFTEN: Final = {
     "reconcile_grace": timedelta(seconds=0.4),
     "retention_interval": timedelta(seconds=0.2),
     "operation_lease": timedelta(seconds=1),
+    "overdue_grace": timedelta(seconds=0.4),
 }
 AT_ONCE: Final = RetentionPolicy(dict.fromkeys(OVER, timedelta(0)), junk=timedelta(0))
 FILE: Final = "jobs.sqlite"

@@ -13,6 +13,7 @@ from typing import Final
 
 import orjson
 
+from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.retention_policy import MIN_AGE
 from tests.admin.upkeep_lab import clock, forget_heartbeats
@@ -22,6 +23,7 @@ from tests.chaos.evidence import (
     differing,
     effects_in,
     entries_in,
+    stored_times,
     unreadable_in,
     whole_log,
     work_left,
@@ -30,6 +32,7 @@ from tests.chaos.notebook import notes_in
 from tests.chaos.observed import Observed
 from tests.crash_points.mill import LIMITS, mill
 from tests.crash_points.parts import ARCHIVE, FILE, JUNK, config
+from tests.crash_points.schedule_parts import check_ticks, is_busy, records
 from tests.crash_points.stage import TIMEOUT, Stage
 from tests.support.lab import Probe, probe
 from trellis_jobs.environment import utc_now
@@ -49,11 +52,18 @@ async def recover(stage: Stage) -> list[Violation]:
     async with probe(stage.url) as raw:
         async with (
             mill(stage.folder, calm=True).connect(stage.url),
-            serving(config(stage.url, stage.folder), clock(_LATER)) as daemon,
+            serving(_config(stage), clock(_LATER)) as daemon,
         ):
             await forget_heartbeats(raw)
             await _until_quiet(raw, daemon)
-        return check(await _observe(raw, stage.folder))
+        wrong = check_ticks(await whole_log(raw.connection), stage.folder)
+        return [*wrong, *check(await _observe(raw, stage.folder))]
+
+
+def _config(stage: Stage) -> AdminConfig:
+    if stage.repairs_alarms:
+        return config(stage.url, stage.folder)
+    return config(stage.url, stage.folder, overdue_grace=timedelta(days=1))
 
 
 async def _until_quiet(raw: Probe, daemon: Daemon) -> None:
@@ -69,6 +79,8 @@ async def _until_quiet(raw: Probe, daemon: Daemon) -> None:
 
 
 async def _is_anything_left(raw: Probe, messages: Iterable[LogMessage]) -> bool:
+    if any(map(is_busy, await records(raw))):
+        return True
     if await work_left(raw.connection) or await busy_keys(raw.connection):
         return True
     newest = {entry.event.job: entry.status for entry in entries_in(messages)}
@@ -81,6 +93,7 @@ async def _observe(raw: Probe, folder: Path) -> Observed:
     every = archived | {entry.sequence: entry for entry in entries_in(messages)}
     return Observed(
         entries=[every[sequence] for sequence in sorted(every)],
+        stored_at=stored_times(messages),
         unreadable=unreadable_in(each for each in messages if each.subject not in JUNK),
         acknowledged=frozenset(job_id for [job_id] in notes_in(folder / "promised")),
         effects=effects_in(_notes(folder)),

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from tests.crash_points import admin_scenarios as admin
+from tests.crash_points import delay_scenarios as delays
+from tests.crash_points import schedule_scenarios as schedules
 from tests.crash_points import source_scenarios as source
 from tests.crash_points import work_scenarios as work
 from tests.crash_points.stage import Stage
@@ -13,7 +15,11 @@ from tests.crash_points.stage import Stage
 Scenario = Callable[[Stage], Coroutine[Any, Any, None]]
 
 # Of a scenario that is not for the newest server.
-VERSIONS: Final = {work.replacing_without_batches.__name__: "2.11.11"}
+VERSIONS: Final = {
+    work.replacing_without_batches.__name__: "2.11.11",
+    delays.releasing_by_redelivery.__name__: "2.11.11",
+    source.adding_lanes_to_a_plain_source.__name__: "2.12.8",
+}
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     scenario.__name__: scenario
@@ -36,14 +42,29 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         work.losing_the_keys,
         work.being_directed,
         work.sharing_slots,
+        delays.delaying,
+        delays.delaying_cut_off,
+        delays.delaying_in_a_row,
+        delays.delaying_without_schedules,
+        delays.releasing,
+        delays.receiving_odd_alarms,
+        delays.releasing_cut_off,
+        delays.releasing_by_redelivery,
         admin.projecting,
         admin.starting_again,
         admin.looking_after,
         admin.unheard,
         admin.ordering,
+        admin.moving,
         admin.forgetting,
         admin.recovering,
         source.moving_the_source,
+        source.adding_lanes,
+        source.adding_lanes_to_a_plain_source,
         source.repairing_the_source,
+        schedules.declaring_schedules,
+        schedules.removing_schedules,
+        schedules.making_schedules,
+        schedules.firing_schedules,
     )
 }

@@ -13,6 +13,8 @@ from tests.crash_points.points import Site, sites_in
 _PACKAGES: Final = (
     "trellis_jobs.worker",
     "trellis_jobs.producer",
+    "trellis_jobs.scheduler",
+    "trellis_jobs.service.schedules",
     "trellis_jobs.jetstream",
     "jobs_admin",
 )
@@ -29,6 +31,11 @@ _PAUSES: Final = (
 _DIRECTS: Final = (
     "it writes directives, each with one guarded write, and changes no job: an operator who gets "
     "no answer does it again"
+)
+
+_SCHEDULES: Final = (
+    "it reads schedules, or changes one as a service does, whose deaths at the same points the "
+    "scenario making_schedules tries: an operator who gets no answer does it again"
 )
 
 # A module, or all of a package, and why a crash in it changes nothing.
@@ -58,6 +65,9 @@ OUTSIDE: Final = {
     "trellis_jobs.jetstream.client.user_keys": _OPERATORS,
     "jobs_admin.cli": _OPERATORS,
     "jobs_admin.api.client": _OPERATORS,
+    "jobs_admin.api.schedule_client": _OPERATORS,
+    "jobs_admin.rpc.schedule_methods": _SCHEDULES,
+    "jobs_admin.schedules": _SCHEDULES,
     "jobs_admin.priority": "it waits, and nothing is under way meanwhile",
     "jobs_admin.health": _READS,
     "jobs_admin.doctor": _READS,

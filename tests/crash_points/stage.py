@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -26,9 +26,13 @@ from trellis_jobs import JobRef, Queue, Service
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.client import api
+from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.keys.state import KeyAddress
+from trellis_jobs.model.subjects import AlarmAddress
 from trellis_jobs.model.values import replace
+from trellis_jobs.wire import headers as h
 
 R = TypeVar("R")
 # Of a machine that has much else to do; it costs nothing where the fact comes.
@@ -42,12 +46,17 @@ class VictimDied(Exception):
 
 @dataclass
 class Stage:
-    """`trap` is where the victim dies; None: nowhere, and all that it passes is counted."""
+    """`trap` is where the victim dies; None: nowhere, and all that it passes is counted.
+
+    `repairs_alarms`: the admin runtime that comes after the crash publishes lost alarms again. A
+    scenario in which none may be lost does without.
+    """
 
     url: str
     folder: Path
     trap: Trap | None = None
     victim: Victim | None = None
+    repairs_alarms: bool = True
 
     async def begin(self, part: Part, url: str | None = None) -> None:
         """At another address than the server's own, perhaps."""
@@ -105,10 +114,31 @@ class People:
         key: str = "acme",
         seconds: float = 0.0,
         deadline: float | None = None,
+        delay: float | None = None,
     ) -> JobRef[R]:
-        ref = await queue.create(Task(do=do, key=key, seconds=seconds), deadline=deadline)
+        task = Task(do=do, key=key, seconds=seconds)
+        ref = await queue.create(task, deadline=deadline, delay=delay)
         Notebook(self.stage.folder / "promised").note(ref.id)
         return ref
+
+    async def delay(self, queue: Queue[Task, R], seconds: float, *, key: str = "acme") -> JobRef[R]:
+        ref = await queue.create(Task(key=key), delay=seconds)
+        Notebook(self.stage.folder / "promised").note(ref.id)
+        return ref
+
+    async def ring(self, alarm: AlarmAddress, headers: dict[str, str] | None = None) -> None:
+        """The alarm comes now, as a server that publishes it twice would do."""
+        await self.raw.connection.publish(subjects.due(alarm), headers=headers)
+
+    async def set_old_alarm(self, job: JobAddress, moment: datetime) -> None:
+        """An alarm that a process set some minutes ago, before it died."""
+        address = subjects.alarm_of_job(job)
+        headers = {
+            h.ALARM_SET_AT: (utc_now() - timedelta(minutes=5)).isoformat(),
+            h.SCHEDULE: f"@at {moment.isoformat()}",
+            h.SCHEDULE_TARGET: subjects.due(address),
+        }
+        await self.raw.connection.publish(subjects.alarm(address), headers=headers)
 
     async def until_over(self, *refs: JobRef[Any]) -> None:
         for ref in refs:

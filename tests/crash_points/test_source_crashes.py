@@ -17,24 +17,33 @@ from tests.crash_points.runs import Result
 from tests.crash_points.tripwire import Trap
 
 PARALLEL_RUNS: Final = 2
-SOURCE: Final = "trellis_jobs.jetstream.setup.work_source"
-# How often each request that changes something is made, in either scenario.
+SETUP: Final = "trellis_jobs.jetstream.setup"
+# How often each request that changes something is made, in each scenario.
 CHANGES: Final = {
     "moving_the_source": {
-        "_wait_until_acknowledged:api.request#2": 1,  # paused
-        "_set_sources:api.request#2": 2,  # detached, attached
-        "_update:api.request": 1,  # moved
-        "_resume:api.request#2": 1,
+        "work_source:_wait_until_acknowledged:api.request#2": 1,  # paused
+        "work_source:_set_sources:api.request#2": 2,  # detached, attached
+        "work_source:_update:api.request": 2,  # the filter corrected, moved
+        "work_source:_resume:api.request#2": 1,
+    },
+    "adding_lanes": {
+        "work_source:_wait_until_acknowledged:api.request#2": 1,  # paused
+        "work_source:_set_sources:api.request#2": 2,  # detached, attached
+        "work_source:_update:api.request": 1,  # the filter corrected
+        "work_source:_resume:api.request#2": 1,
+    },
+    "adding_lanes_to_a_plain_source": {
+        "plain_source:_set_source:api.request#2": 2,  # other transforms, without a first sequence
     },
     "repairing_the_source": {
-        "_update:api.request": 1,  # the filter corrected
-        "_apply_step:api.request#2": 1,  # deleted
-        "_apply_step:api.request": 2,  # created
-        "_set_sources:api.request#2": 1,
+        "work_source:_update:api.request": 1,  # the filter corrected
+        "work_source:_apply_step:api.request#2": 1,  # deleted
+        "work_source:_apply_step:api.request": 2,  # created
+        "work_source:_set_sources:api.request#2": 1,
     },
 }
 KILLS: Final = [
-    Kill(scenario, Trap(f"{SOURCE}:{request}", Side.AFTER, nth))
+    Kill(scenario, Trap(f"{SETUP}.{request}", Side.AFTER, nth))
     for scenario, requests in CHANGES.items()
     for request, times in requests.items()
     for nth in range(1, times + 1)

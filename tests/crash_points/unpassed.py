@@ -10,15 +10,36 @@ _PUBLISHER: Final = "trellis_jobs.jetstream.log.event_publisher:EventPublisher"
 _READS: Final = "trellis_jobs.jetstream.log.reads:LogReads"
 _BUCKET: Final = "trellis_jobs.jetstream.keys.bucket:KeyBucket"
 _TURNS: Final = "trellis_jobs.jetstream.keys.write_coalescer:WriteCoalescer"
+_ALARMS: Final = "trellis_jobs.jetstream.alarms.alarms:Alarms"
 _ADMISSION: Final = "trellis_jobs.producer.admission:Admission"
 _PROVISION: Final = "trellis_jobs.jetstream.setup.provision"
 _RETENTION: Final = "jobs_admin.maintenance.retention.retention:Retention"
 _RECORDS: Final = "trellis_jobs.jetstream.control.records:ControlRecords"
 _WORKER_RECORDS: Final = "trellis_jobs.jetstream.control.worker_records:WorkerRecords"
+_ALARMS_STREAMS: Final = "trellis_jobs.jetstream.setup.alarms_streams"
 _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
 
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
+    "two processes change one schedule at the same time: the loser reads the record again": (
+        "trellis_jobs.jetstream.schedules.records:ScheduleRecords.find_after:self._records.read_after",
+        "trellis_jobs.jetstream.schedules.schedules:Schedules.change:self.records.find_after",
+        "trellis_jobs.jetstream.schedules.schedules:Schedules.delete:self.records.find_after",
+        "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._create_jobs:"
+        "self.schedules.records.find_after",
+        "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._fire:"
+        "self.schedules.records.find_after",
+        "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._handle:self._leave",
+        "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._leave:self.alarms.has_newer",
+    ),
+    "an alarm of a schedule that comes too early: setting it again is harmless at any time": (
+        "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._too_early:self.alarms.set_again",
+    ),
+    "schedules that cannot be applied yet, or that are only read: nothing is written": (
+        "trellis_jobs.scheduler.declared_schedules:DeclaredSchedules.keep_applying:asyncio.sleep",
+        "trellis_jobs.service.schedules:QueueSchedules.get:self._schedules.records.find",
+        "trellis_jobs.jetstream.schedules.records:ScheduleRecords.position:self._records.newest",
+    ),
     "what the next owner of an operation does after a death (tests/admin/test_operations.py)": (
         "jobs_admin.actions.job_actions:Actions.has_done:stored_message.newest",
         "jobs_admin.operations.page_work:PageWork._change_job:self._actions.has_done",
@@ -50,6 +71,17 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_WORKER_RECORDS}.find:self._records.newest",
         f"{_RECORDS}.newest_of_all:_read_each",
     ),
+    "checks of alarms and their streams for an operator, which only read": (
+        "trellis_jobs.jetstream.alarms.alarms_info:read_alarms_info:api.request",
+        f"{_ALARMS_STREAMS}:_is_visible:api.find",
+        f"{_ALARMS_STREAMS}:_names:api.request",
+        f"{_ALARMS_STREAMS}:services_with_alarms:_names",
+        f"{_ALARMS_STREAMS}:services_with_alarms:asyncio.gather",
+    ),
+    "a service without a stream for alarms, or a stream without a leader: nothing is written": (
+        "trellis_jobs.jetstream.alarms.alarms:Alarms._is_missing:api.request",
+        "trellis_jobs.jetstream.alarms.alarms:Alarms._publish_until_stored:self._is_missing",
+    ),
     "a takeover from a worker that sends heartbeats, which only reads (test_deaths.py)": (
         "trellis_jobs.worker.lost_attempt:_verdict_text:context.records.find",
     ),
@@ -62,13 +94,25 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_READS}.find:self._histories.read_through",
         f"{_RETENTION}._remaining:stored_message.newest",
         f"{_READS}.newest_sequence_from_leader:asyncio.sleep",
-        f"{_LOG}.latest_from_leader:self.latest",
         "trellis_jobs.jetstream.keys.coordinator:KeyCoordinator.latest:self._events.latest#2",
         "trellis_jobs.jetstream.keys.coordinator:KeyCoordinator._fence:self._latest_from_leader",
         f"{_PROVISION}:_apply:_resume_source",
         f"{_PROVISION}:_resume_source:api.request",
         f"{_PROVISION}:_resume_source:asyncio.sleep",
         f"{_PROVISION}:_resume_source:api.request#2",
+    ),
+    "replicas that lag behind, or an alarm that comes between two requests: it only reads": (
+        f"{_ALARMS}._read:asyncio.sleep",
+        "trellis_jobs.scheduler.job_release:JobReleaser._scheduled_for:asyncio.sleep",
+    ),
+    "a thousand alarms at once: the next one is not taken yet": (
+        "trellis_jobs.scheduler.alarm_worker:AlarmWorker._free_slots:self._has_slot.wait",
+    ),
+    "an outbound buffer that is full: the alarm is delivered again": (
+        "trellis_jobs.jetstream.alarms.due_alarms:DueAlarm.answer:self._connection.publish",
+    ),
+    "a mistake of ours in the loop that receives alarms": (
+        "trellis_jobs.scheduler.alarm_worker:AlarmWorker._keep_receiving:self._pause#2",
     ),
     "servers that cannot guard, or cannot batch, or do it wrongly": (
         f"{_PUBLISHER}._publish_or_find_copy:self._moved_past",
@@ -92,9 +136,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "trellis_jobs.worker.attempt:AttemptRunner.run:self._throttle.wait",
     ),
     "a daemon that only answers: it looks for the file of another": (
-        "jobs_admin.daemon:_assemble:_require_file",
-        "jobs_admin.daemon:_require_file:asyncio.to_thread",
-        "jobs_admin.daemon:_require_file:position",
+        "jobs_admin.parts:assemble:_require_file",
+        "jobs_admin.parts:_require_file:asyncio.to_thread",
+        "jobs_admin.parts:_require_file:position",
     ),
     "a file that others write while it is rebuilt, or that breaks in an unknown way": (
         "jobs_admin.projection.rebuild:catch_up:ingest.apply",
@@ -118,7 +162,7 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "trellis_jobs.jetstream.log.space_watch:SpaceWatch.wait:asyncio.sleep",
     ),
     "a log that is full while a keyed job is retried: key repair removes the place it has taken": (
-        "jobs_admin.actions.job_actions:Actions._append:self._keys.withdraw",
+        "jobs_admin.actions.job_actions:Actions._append:self.keys.withdraw",
     ),
     "an unused reader is deleted: the next sweep finds it again": (
         "jobs_admin.maintenance.abandoned_readers:AbandonedReaders.sweep:delete_reader",
@@ -173,6 +217,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
 # Passed in one run and not in the next, as processes happen to meet.
 BY_CHANCE: Final = frozenset(
     {
+        "trellis_jobs.jetstream.alarms.alarms:Alarms._publish_until_stored:asyncio.sleep",
+        "jobs_admin.actions.job_keys:JobKeys._is_lost_with_worker:self._appender.newest",
+        "jobs_admin.actions.job_keys:JobKeys.release:self._is_lost_with_worker",
         "jobs_admin.operations.records:OperationRecords.change:self.read",
         "jobs_admin.loops:Loops.keep_running:asyncio.sleep",
         "jobs_admin.projection.file_watch:FileWatch._check:check_integrity",
@@ -199,7 +246,7 @@ BY_CHANCE: Final = frozenset(
         f"{_ADMISSION}._replace_before_created:self._skip",
         "trellis_jobs.worker.attempt:AttemptRunner._settle:self._too_late",
         "trellis_jobs.worker.attempt:AttemptRunner._too_late:self._context.events.append",
-        "trellis_jobs.jetstream.work.delivery:Delivery.answer:self._connection.publish",
+        "trellis_jobs.jetstream.work.delivery:Delivery.answer:self._channel.connection.publish",
         "trellis_jobs.worker.claim:Claimer.claim:own.adopt_redelivery",
         "trellis_jobs.worker.running_job:RunningJob._check_end_once:self._check_end",
         "trellis_jobs.worker.running_job:RunningJob._renew_now:self.verify",

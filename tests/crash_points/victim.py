@@ -27,7 +27,9 @@ Part = Callable[[str, Path], Coroutine[Any, Any, None]]
 # Found once, in the server that victims are forked from.
 SITES: Final = scope.all_sites()
 _FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload([__name__, "tests.crash_points.parts"])
+_FORKS.set_forkserver_preload(
+    [__name__, "tests.crash_points.parts", "tests.crash_points.schedule_parts"]
+)
 
 
 @dataclass

@@ -17,7 +17,7 @@ SHOWN_IN: Final = {
     "flask_shop": ("flask-and-django",),
     "django_shop": ("flask-and-django",),
     "sentry_shop": ("logging-and-sentry",),
-    "nightly": ("cron",),
+    "nightly": ("delays-and-schedules",),
     "from_celery": ("from-celery-and-arq",),
 }
 FILES: Final = [

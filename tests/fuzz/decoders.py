@@ -23,6 +23,7 @@ from jobs_admin.api.contract import RPCS
 from jobs_admin.cli import nats_contexts
 from tests.fuzz import samples
 from tests.given import KEY, NOON, REPORT, after, slot, waiting
+from tests.model.schedules.given import DEPLOY, NIGHTLY
 from tools.wire_vectors import BEAT
 from trellis_jobs.contract.bindings import Bindings
 from trellis_jobs.contract.consumer_metadata import (
@@ -49,8 +50,12 @@ from trellis_jobs.model.keys.backlog import WhenFull, admit
 from trellis_jobs.model.keys.state import KeyState
 from trellis_jobs.model.keys.template import KeyTemplate
 from trellis_jobs.model.presence import WorkerHeartbeat
+from trellis_jobs.model.schedules.changes import finish, pause, put, resume
+from trellis_jobs.model.schedules.firing import fire
+from trellis_jobs.model.schedules.record import Pause, ScheduleRecord
+from trellis_jobs.model.states import JobState
 from trellis_jobs.model.subjects import PresenceSubject
-from trellis_jobs.wire import advisories, events, jobs, keys, presence
+from trellis_jobs.wire import advisories, events, jobs, keys, presence, schedules
 from trellis_jobs.wire.event_redaction import redact
 from trellis_jobs.wire.fields import BadField
 
@@ -107,6 +112,22 @@ def key_state(data: bytes) -> None:
         moves.append(key_slots.renew(state, holder.token, at=NOON, ttl=timedelta(seconds=60)).state)
     for moved in moves:
         assert keys.decode(keys.encode(moved), expected=KEY) == moved
+
+
+def schedule(data: bytes) -> None:
+    """Whatever it says, it can be fired and changed, and what is written is read again."""
+    record = schedules.decode(data, expected=NIGHTLY)
+    if not isinstance(record, ScheduleRecord):
+        assert record
+        return
+    assert schedules.decode(schedules.encode(record), expected=NIGHTLY) == record
+    done = finish(record, [job.job_id for job in record.unfinished], now=NOON)
+    moves = [fire(done, now=NOON, previous=state).record for state in (None, JobState.ACTIVE)]
+    moves.append(resume(record, now=NOON).record)
+    moves.append(pause(record, Pause(since=NOON)).record)
+    moves.append(put(record, samples.SCHEDULE.definition, author=DEPLOY, now=NOON).record)
+    for moved in moves:
+        assert schedules.decode(schedules.encode(moved), expected=NIGHTLY) == moved
 
 
 def stored_job(data: bytes) -> None:
@@ -229,6 +250,7 @@ DECODERS: Final = (
     Decoder("events of other runtimes", samples.FOREIGN, event),
     Decoder("heartbeats", samples.BEATS, heartbeat),
     Decoder("key states", samples.KEY_STATES, key_state),
+    Decoder("schedules", samples.SCHEDULES, schedule),
     Decoder("jobs in the projection", samples.JOBS, stored_job),
     Decoder("advisories", samples.ADVISORIES, advisory),
     Decoder("manifests", samples.MANIFESTS, manifest),

@@ -14,7 +14,8 @@ from random import Random
 from typing import Any, Final
 
 _DEEP: Final = (3, 60, 240, 260, 500, 1_010, 1_100)
-_DEEP_MARK: Final = re.compile(rb'"@deep (\d+) (.)"')
+# Up to six digits: a mutated mark may have hundreds.
+_DEEP_MARK: Final = re.compile(rb'"@deep (\d{1,6}) (.)"')
 _LONG: Final = (129, 600, 5_000)
 _MAX_CHANGES: Final = 3
 

@@ -19,6 +19,7 @@ from tests.given import (
     retried,
     started,
 )
+from tests.model.schedules.given import cron, every, record
 from tools.wire_vectors import (
     BEAT,
     CONTRACT,
@@ -32,10 +33,12 @@ from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
 from trellis_jobs.model.events import Event, EventKind
 from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.reducer import Illegal, advance
+from trellis_jobs.model.schedules.definition import CatchUp, Overlap
+from trellis_jobs.model.schedules.record import Cancellation, Pause, PlannedJob, Run, SkipReason
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.try_limits import TryLimits
 from trellis_jobs.model.values import replace
-from trellis_jobs.wire import events, headers, jobs, keys, presence
+from trellis_jobs.wire import events, headers, jobs, keys, presence, schedules
 from trellis_jobs.wire.fields import dumps
 
 _HELD: Final = Concurrency(
@@ -98,6 +101,34 @@ KEY_STATES: Final = (
     keys.encode(KEY_STATE),
     keys.encode(replace(KEY_STATE, active=(), queued=(), unknown={})),
 )
+SCHEDULE: Final = record(
+    cron(
+        "*/5 2-4 * * 1",
+        "Europe/Berlin",
+        payload={"doc": "d-1"},
+        secrets=("/doc",),
+        jitter=after(90) - NOON,
+        start=after(-9),
+        end=after(9_999_999),
+        catch_up=CatchUp.ALL,
+        overlap=Overlap.REPLACE,
+    ),
+    after(-9_999),
+    unfinished=(
+        PlannedJob(job_id="01A", tick=NOON, cancel=Cancellation("01B", True)),
+        PlannedJob(job_id="01C", tick=NOON, triggered=True, by="ann"),
+    ),
+    paused=Pause(since=NOON, until=after(60), by="ann", reason="why"),
+    last_job="01B",
+    runs=(
+        Run(tick=NOON, at=NOON, skipped=SkipReason.MISSED, count=3),
+        Run(tick=NOON, at=NOON, job_id="01B", refused="full"),
+    ),
+)
+SCHEDULES: Final = (
+    schedules.encode(SCHEDULE),
+    schedules.encode(record(every(300, jitter=after(9) - NOON), after(-9_999))),
+)
 JOBS: Final = tuple(dumps(jobs.to_json(job(*history))) for history in LEADING_TO.values())
 MANIFESTS: Final = (
     dumps(to_manifest(CONTRACT)),
@@ -157,6 +188,7 @@ SUBJECTS: Final = (
     subjects.presence(BEAT.service, BEAT.job_type, BEAT.instance),
     subjects.work(REPORT),
     subjects.key_state(KEY),
+    subjects.due(subjects.alarm_of_job(REPORT)),
     subjects.work_of_type("lab", "work"),
     "trellis.jobs.lab.work",
     subjects.rpc("Jobs.List"),

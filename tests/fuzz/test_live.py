@@ -29,6 +29,13 @@ from trellis_jobs.model.events import EventKind
 from trellis_jobs.wire import headers as h
 
 AT_ONCE = 50
+ALARM_HEADERS = {
+    h.ALARM_SET_AT: ("2026-05-01T12:00:00Z", "9999-12-31T23:59:59-14:00"),
+    h.ALARM_AT: ("2026-05-01T12:00:00.5+02:00", "0001-01-01T00:00:00+14:00"),
+    h.SCHEDULE: ("@at 2026-05-01T12:00:00Z", "@at 2300-01-01T00:00:00Z", "@every 1s"),
+    h.EXPECTED_SEQUENCE: ("0", "17"),
+    h.TTL: ("1s", "never"),
+}
 ADVISED = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.JOBS_WORK.lab-work"
 
 
@@ -42,9 +49,19 @@ class Vandal:
         self._jobs = 0
 
     async def publish(self) -> None:
-        """One message to the log, the work queue, the keys, the presence or the advisories."""
+        """One message to the log, the work queue, the alarms, the keys, the presence, or the
+        advisories.
+        """
         make = self._chance.choice(
-            (self._event, self._event, self._work, self._key, self._beat, self._advisory)
+            (
+                self._event,
+                self._event,
+                self._work,
+                self._alarm,
+                self._key,
+                self._beat,
+                self._advisory,
+            )
         )
         subject, data, headers = make()
         await self._probe.connection.publish(subject, data, headers=headers)
@@ -72,6 +89,26 @@ class Vandal:
         run = self._chance.choice(("1", "17", "x", "9" * 20))
         headers = self._chance.choice((None, {h.RUN_SEQUENCE: run}))
         return f"trellis.work.lab.work.{name}", data, headers
+
+    def _alarm(self) -> tuple[str, bytes, dict[str, str] | None]:
+        """For a job that exists, or one that does not, or for none; set or come."""
+        self._jobs += 1
+        name = self._chance.choice((f"J{self._jobs % 40}", "delayed", "J.K", "x" * 300))
+        rest = self._chance.choice((f"job.work.{name}", f"job.{name}", f"schedule.work.{name}"))
+        kind = self._chance.choice(("due", "alarm"))
+        headers = {
+            header: self._token(self._mutator.text(seeds))
+            for header, seeds in ALARM_HEADERS.items()
+            if self._chance.random() < 0.5
+        }
+        if self._chance.random() < 0.3:
+            headers[h.SCHEDULE_TARGET] = f"trellis.due.lab.{rest}"
+        return f"trellis.{kind}.lab.{rest}", self._mutator.message(samples.EVENTS), headers or None
+
+    @staticmethod
+    def _token(text: str) -> str:
+        """A header has one line, which the server can read."""
+        return "".join(each for each in text if each.isprintable())[:200]
 
     def _key(self) -> tuple[str, bytes, dict[str, str] | None]:
         subject = f"$KV.JOBS_KEYS.lab.work.{KEY.hash[:-1]}{self._chance.choice('0123456789')}"
@@ -112,6 +149,7 @@ async def test_whatever_a_stranger_writes_everything_goes_on(
     ):
         before = await bench.jobs.work.create(Task(do="wait", text="before"))
         await bench.until_running(before)
+        delayed = await bench.jobs.work.create(Task(text="delayed"), job_id="delayed", delay=2)
         vandal = Vandal(raw)
         await many(vandal.publish, LIVE)
         await raw.connection.flush()
@@ -121,6 +159,9 @@ async def test_whatever_a_stranger_writes_everything_goes_on(
 
         after = await bench.jobs.work.create(Task(text="after"))
         assert (await after.wait(timeout=90)).text == "after"
+        assert (await delayed.wait(timeout=90)).text == "delayed"
+        later = await bench.jobs.work.create(Task(text="later"), delay=1.5)
+        assert (await later.wait(timeout=90)).text == "later"
         bench.go.set()
         assert (await before.wait(timeout=90)).text == "before"
         info = await api.request(raw.connection, "STREAM.INFO.JOBS")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from typing import cast
@@ -17,7 +18,7 @@ from tests.support.lab import probe, until_state
 from trellis_jobs import Accepted, JobIsOver, JobRef, KeyBusy, QueueFull
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import monotonic
-from trellis_jobs.model.states import LIVE, OVER, JobState
+from trellis_jobs.model.states import ENQUEUED, OVER, JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.worker.running_job import RunningJob
 
@@ -39,7 +40,7 @@ async def test_a_job_that_is_not_over_keeps_its_place_wherever_it_is(
     server: EmbeddedServer, left_in: str
 ) -> None:
     async with helpdesk(server.url) as (jobs, raw):
-        for state in sorted(LIVE):
+        for state in sorted(ENQUEUED):
             key = Key(raw, "strict", state.value)
             await leave_behind(key, state, left_in)
             before = await key.stored()
@@ -47,6 +48,19 @@ async def test_a_job_that_is_not_over_keeps_its_place_wherever_it_is(
                 await jobs.strict.create(Task(key=key.value))
             assert refused.value.existing_job_id == f"left-{state}"
             assert await key.stored() == before, state
+
+
+@pytest.mark.parametrize(("seconds_ago", "is_kept"), [(10, True), (90, False)])
+async def test_a_delayed_job_keeps_its_place_only_while_it_may_be_just_released(
+    server: EmbeddedServer, seconds_ago: int, is_kept: bool
+) -> None:
+    async with helpdesk(server.url) as (jobs, raw):
+        key = Key(raw, "strict", f"delayed-{seconds_ago}")
+        await key.tell(*history(key.job("later"), *given.LEADING_TO[JobState.SCHEDULED]))
+        await key.put_waiting(reserved("later", seconds_ago=seconds_ago))
+        with pytest.raises(KeyBusy) if is_kept else nullcontext():
+            await jobs.strict.create(Task(key=key.value))
+        assert ("later" in await key.queued()) == is_kept
 
 
 async def leave_behind(key: Key, state: JobState, place: str) -> None:

@@ -24,9 +24,9 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InboxNotPermitted, PayloadTooLarge
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import ConnectionLost
+from trellis_jobs.jetstream.client.fast_batch import is_complete, is_final_ack, rejects_batches
 from trellis_jobs.jetstream.client.message import Message
 from trellis_jobs.jetstream.log.event_log import Refused
-from trellis_jobs.jetstream.log.fast_batch import is_complete, is_final_ack, rejects_batches
 from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Created, EventKind

@@ -155,6 +155,7 @@ def test_the_subjects_are_those_of_the_design() -> None:
         "trellis.jobs.documents.render-report.*.cancelled"
     )
     assert subjects.of_any_job(EventKind.CREATED) == "trellis.jobs.*.*.*.created"
+    assert subjects.of_any_job_in_a_lane(EventKind.CREATED) == "trellis.jobs.*.*.*.*.created"
     assert subjects.presence("documents", "render-report", "pod-7") == (
         "trellis.jobs.workers.documents.render-report.pod-7.heartbeat"
     )
@@ -170,6 +171,8 @@ def test_the_subjects_are_those_of_the_design() -> None:
         "trellis.jobs.documents.render-report.01JQ.invented",
         "trellis.jobs.documents.render-report.01JQ.CREATED",
         "trellis.jobs.documents.render-report.01JQ.created.more",
+        "trellis.jobs.documents.render-report.01JQ.p1.created",
+        "trellis.work.documents.render-report.01JQ.p1",
         "trellis.jobs.workers.render-report.01JQ.created",
         "trellis.jobs.documents..01JQ.created",
         "trellis.jobs.*.*.*.created",

@@ -43,7 +43,7 @@ def test_a_slot_that_is_gone_is_not_over() -> None:
     assert LeaseObserver().observe(TWO, 0.0).observe(only_b, 61.0).expired(TTL, 61.0) == [B]
 
 
-def test_who_waits_knows_when_to_look_again() -> None:
+def test_who_waits_knows_when_to_check_later() -> None:
     assert LeaseObserver().next_expiry(TTL) is None
     assert LeaseObserver().observe(TWO, 5.0).next_expiry(TTL) == 65.0
     assert LeaseObserver().observe(TWO, 5.0).observe(RENEWED, 30.0).next_expiry(TTL) == 65.0

@@ -36,6 +36,7 @@ from trellis_jobs.model.settlement import (
     Outcome,
     Retryable,
     Settlement,
+    Snoozed,
     Succeeded,
     Superseded,
     Term,
@@ -137,6 +138,7 @@ ENDS: tuple[Outcome, ...] = (
     Retryable(error()),
     Fatal(error()),
     Interrupted(),
+    Snoozed(error(type="snooze"), after(60)),
     Superseded(),
 )
 
@@ -152,7 +154,7 @@ def test_what_an_owner_settles_is_always_legal_in_the_log(
     assert not isinstance(advance(status(created(), started(tries=tries)), event), Illegal)
 
 
-@pytest.mark.parametrize("outcome", ENDS[:4], ids=lambda outcome: type(outcome).__name__)
+@pytest.mark.parametrize("outcome", ENDS[:5], ids=lambda outcome: type(outcome).__name__)
 def test_the_last_notes_ride_on_the_outcome(outcome: Outcome) -> None:
     event = settled(outcome).event
     assert isinstance(event, e.AttemptEvent)

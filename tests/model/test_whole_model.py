@@ -1,8 +1,9 @@
 """Every interleaving, within bounds, of all who take part, with the product's own rules.
 
 Producers, two workers that may crash or be paused at every step, a canceller, the janitor,
-operators, reconciliation and key repair; one key with one slot. Faults have budgets: each mix is
-explored to its end. `make model` explores larger ones.
+operators, reconciliation and key repair; alarms, two processes that release delayed jobs, and moves
+to another time; one key with one slot. Faults have budgets: each mix is explored to its end. `make
+model` explores larger ones.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import pytest
 
 from tests.model.exploration import Exploration, Violation
+from tests.model.whole_model_alarms import alarm_steps
 from tests.model.whole_model_others import (
     janitor_steps,
     operator_steps,
@@ -31,7 +33,14 @@ def steps(world: World, habits: Habits) -> Steps:
     for index, hand in enumerate(world.workers):
         if hand is not None:
             yield from WorkerStep(world, habits, index, hand).all()
-    for others in (producer_steps, operator_steps, janitor_steps, sweep_steps, repair_steps):
+    for others in (
+        producer_steps,
+        operator_steps,
+        janitor_steps,
+        sweep_steps,
+        repair_steps,
+        alarm_steps,
+    ):
         yield from others(world, habits)
 
 
@@ -54,6 +63,15 @@ MIXES: list[tuple[int, dict[str, int]]] = [
     (2, {"crash": 1}),
     (2, {"expiry": 1}),
     (2, {"producer crash": 1}),
+    (1, {"delay": 1, "crash": 1, "rivalry": 1}),
+    (1, {"delay": 1, "double alarm": 1, "cancel": 1}),
+    (1, {"delay": 1, "producer crash": 1, "stale": 1, "crash": 1}),
+    (1, {"delay": 1, "run now": 1, "operator crash": 1, "stale": 1}),
+    (1, {"delay": 1, "run now": 1, "cancel": 1}),
+    (1, {"delay": 1, "postpone": 1}),
+    (1, {"delay": 1, "lost alarm": 1, "late": 1}),
+    (1, {"postpone": 1, "fail": 1}),
+    (1, {"run now": 1, "fail": 1, "crash": 1}),
 ]
 LARGER: list[tuple[int, dict[str, int]]] = [
     (1, {"crash": 2, "timeout": 1, "stale": 1, "rivalry": 1}),
@@ -65,6 +83,12 @@ LARGER: list[tuple[int, dict[str, int]]] = [
     (2, {"cancel": 1, "crash": 1}),
     (2, {"expiry": 1, "crash": 1, "fail": 1}),
     (2, {"expiry": 2, "crash": 1}),
+    (1, {"delay": 1, "crash": 2, "double alarm": 1, "rivalry": 1}),
+    (1, {"delay": 1, "postpone": 1, "cancel": 1}),
+    (1, {"delay": 1, "postpone": 1, "operator crash": 1}),
+    (1, {"delay": 1, "run now": 1, "operator crash": 1, "crash": 1, "stale": 1}),
+    (1, {"delay": 1, "lost alarm": 2, "crash": 1, "stale": 1}),
+    (2, {"delay": 2}),
 ]
 
 
@@ -100,7 +124,24 @@ WITHOUT: list[tuple[str, int, dict[str, int], str]] = [
     ("acquires_before_it_starts", 2, {}, "more jobs of the key run than may"),
     ("reconciles", 1, {"purge": 1}, "nothing leads to an end"),
     ("tidies_keys", 1, {"producer crash": 1}, "nothing leads to an end"),
+    ("repairs_alarms", 1, {"delay": 1, "lost alarm": 1}, "nothing leads to an end"),
 ]
+# Without the repair of lost alarms, because none may be lost.
+WITHOUT_REPAIR: list[tuple[str, dict[str, int]]] = [
+    ("sets_the_alarm_first", {"delay": 1, "producer crash": 1}),
+    ("waits_for_the_event", {"delay": 1, "run now": 1}),
+    ("asks_the_leader", {"delay": 1, "run now": 1, "operator crash": 1, "stale": 1}),
+]
+
+
+@pytest.mark.parametrize(("habit", "faults"), WITHOUT_REPAIR)
+def test_no_alarm_is_lost_by_the_processes_themselves(habit: str, faults: dict[str, int]) -> None:
+    """No repair is needed for what they do, and without one of their rules it would be."""
+    alone = PROTOCOL._replace(repairs_alarms=False)
+    assert explored(1, faults, alone).came_from
+    with pytest.raises(Violation, match="nothing leads to an end") as found:
+        explored(1, faults, alone._replace(**{habit: False}))
+    assert found.value.trace
 
 
 @pytest.mark.parametrize(("habit", "jobs", "faults", "told"), WITHOUT)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from jobs_admin.actions import job_actions
 from jobs_admin.actions.job_actions import ActionRequest, legal_from
-from jobs_admin.maintenance.janitor import plan_expiry
 from jobs_admin.maintenance.key_repair import plan_repair
 from jobs_admin.maintenance.reconciliation import MarkAttemptLost, PutBack, decide, plan_loss
 from tests.given import CONTEXT, NOON, created, waiting
@@ -25,6 +24,7 @@ from tests.model.whole_model_world import (
     now,
 )
 from trellis_jobs.jetstream.log.event_log import Latest
+from trellis_jobs.jetstream.log.expiry import plan_expiry
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Job, Run
 from trellis_jobs.model.job_status import Head
@@ -112,7 +112,8 @@ def _job(job: int, head: Head) -> Job:
 
 def janitor_steps(world: World, habits: Habits) -> Steps:
     if world.may("late"):
-        yield "the deadline passes", True, world.spend("late")._replace(late=True)
+        late = world.spend("late")._replace(late=True, due=True)
+        yield "the deadline passes", True, late
     for job, head in enumerate(world.heads):
         if head is not None:
             event = plan_expiry(JOBS[job], Latest(head, CONTEXT), now(world))
@@ -132,7 +133,8 @@ def sweep_steps(world: World, habits: Habits) -> Steps:
     for job, head in enumerate(world.heads):
         has_work = any(message and message.job == job for message in world.work)
         is_coming = any(each == job for each, _ in world.copying)
-        if head is None or head.status.is_over or has_work or is_coming:
+        is_delayed = head is not None and head.status.state is JobState.SCHEDULED
+        if head is None or head.status.is_over or is_delayed or has_work or is_coming:
             continue
         seen = world._replace(sweep=Sweep(job, head.status))
         yield f"the sweep finds no message of {job}", False, seen

@@ -29,6 +29,10 @@ class Habits(NamedTuple):
     acquires_before_it_starts: bool = True
     reconciles: bool = True
     tidies_keys: bool = True
+    sets_the_alarm_first: bool = True
+    waits_for_the_event: bool = True
+    asks_the_leader: bool = True
+    repairs_alarms: bool = True
 
 
 def append(
@@ -49,7 +53,10 @@ def append(
     lagging = newest if world.may("stale") else None
     older = (*world.older[:job], lagging, *world.older[job + 1 :])
     copying = (*world.copying, (job, after)) if isinstance(event, e.Begun) else world.copying
-    return world._replace(heads=heads, older=older, copying=copying)
+    planned = world.planned
+    if isinstance(event, e.Scheduled):
+        planned = (*planned[:job], after, *planned[job + 1 :])
+    return world._replace(heads=heads, older=older, copying=copying, planned=planned)
 
 
 def _check_end(world: World, job: int, event: e.Event, moved: JobStatus) -> None:
@@ -140,6 +147,8 @@ def _check_not_lost(world: World, job: int) -> None:
     status = world.stands(job)
     if status is None or status.is_over or any(name == "purge" for name, _ in world.faults):
         return
+    if status.state is JobState.SCHEDULED:
+        return  # it waits for its time, and has no message
     runs = [each.begun.status.run for each in world.work if each and each.job == job]
     runs += [begun.status.run for each, begun in world.copying if each == job]
     assert status.run in runs, "the only message of an unfinished job was removed"

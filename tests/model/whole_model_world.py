@@ -20,6 +20,7 @@ from trellis_jobs.model.keys.state import KeyState
 from trellis_jobs.model.settlement import Answer, Outcome
 
 MAX_TRIES: Final = 2
+RUN_AT: Final = NOON + timedelta(minutes=10)
 DEADLINE: Final = NOON + timedelta(minutes=30)
 LATER: Final = NOON + timedelta(hours=1)
 JOBS: Final = tuple(JobAddress(REPORT.service, REPORT.job_type, name) for name in "AB")
@@ -75,15 +76,46 @@ class Sweep(NamedTuple):
     puts_back: bool = False
 
 
-class World(NamedTuple):
-    """`older` is what a lagging replica still says; `copying` are runs on their way to the queue.
+class Alarm(NamedTuple):
+    """An alarm of a job: `at_once`, or for the time for which jobs are delayed.
 
-    `producers`: "" has not begun, "in" has a place in the key, "done", "gone". `repair`: the key as
-    a janitor has seen it.
+    `out`: a process has it.
+    """
+
+    job: int
+    at_once: bool
+    out: bool = False
+
+
+class Releaser(NamedTuple):
+    """A process with an alarm, and how far it is with it. `head` is what it has read."""
+
+    alarm: Alarm
+    phase: str
+    head: Head | None = None
+
+
+class Move(NamedTuple):
+    """Who moves a job: the alarm is set, and the event follows. `head` guards it."""
+
+    job: int
+    at_once: bool
+    head: Head
+    leaves_key: bool = False
+
+
+class World(NamedTuple):
+    """`older` is what a lagging replica still says, and `planned` the newest `scheduled` event.
+
+    `copying` are runs on their way to the queue.
+
+    `producers`: "" has not begun, "in" has a place in the key, "done", "gone"; "delays" has set an
+    alarm. `repair`: the key as a janitor has seen it. `due`: the time of delayed jobs has come.
     """
 
     heads: tuple[Head | None, ...]
     older: tuple[Head | None, ...]
+    planned: tuple[Head | None, ...]
     producers: tuple[str, ...]
     work: tuple[Message | None, ...] = ()
     copying: tuple[tuple[int, Head], ...] = ()
@@ -94,6 +126,10 @@ class World(NamedTuple):
     operator: int | None = None
     sweep: Sweep | None = None
     repair: tuple[Holders, tuple[int, ...]] | None = None
+    alarms: tuple[Alarm, ...] = ()
+    releasers: tuple[Releaser | None, Releaser | None] = (None, None)
+    move: Move | None = None
+    due: bool = False
     late: bool = False
     faults: tuple[tuple[str, int], ...] = ()
 
@@ -119,6 +155,19 @@ class World(NamedTuple):
         """What is behind the last message that is left, cannot be told from nothing."""
         return self._replace(work=(*self.work[:index], message, *self.work[index + 1 :]))
 
+    def with_alarm(self, alarm: Alarm) -> World:
+        return self._replace(alarms=tuple(sorted((*self.alarms, alarm))))
+
+    def without_alarm(self, index: int) -> World:
+        return self._replace(alarms=(*self.alarms[:index], *self.alarms[index + 1 :]))
+
+    def with_releaser(self, index: int | None, releaser: Releaser | None) -> World:
+        """Processes are alike. `index` is None for one that has nothing in hand."""
+        at = self.releasers.index(None) if index is None else index
+        hands = [*self.releasers[:at], *self.releasers[at + 1 :], releaser]
+        order = sorted(hands, key=lambda each: (each is None, str(each)))
+        return self._replace(releasers=(order[0], order[1]))
+
     def with_key(self, state: KeyState) -> World:
         slots = tuple(Holder(_index(s.job_id), s.token, s.since) for s in state.active)
         return self._replace(slots=slots, queued=tuple(_index(w.job_id) for w in state.queued))
@@ -134,9 +183,10 @@ class World(NamedTuple):
     def is_at_rest(self) -> bool:
         """Everything that was asked for is over, and nothing is left of it anywhere."""
         busy = (any(self.workers), any(self.work), self.copying, self.slots, self.queued)
+        waits = (self.alarms, any(self.releasers), self.move)
         asked = all(place in {"done", "gone"} for place in self.producers)
         over = all(head is None or head.status.is_over for head in self.heads)
-        return asked and over and not any(busy) and self.operator is None
+        return asked and over and not any(busy) and not any(waits) and self.operator is None
 
 
 def _index(job_id: str) -> int:
@@ -161,7 +211,9 @@ def said(job: int, tries: int) -> e.EventFields:
 
 
 def now(world: World) -> datetime:
-    return LATER if world.late else NOON
+    if world.late:
+        return LATER
+    return RUN_AT if world.due else NOON
 
 
 def beginning(jobs: int, **faults: int) -> World:
@@ -169,6 +221,7 @@ def beginning(jobs: int, **faults: int) -> World:
     return World(
         heads=nothing,
         older=nothing,
+        planned=nothing,
         producers=("",) * jobs,
         effects=(0,) * jobs,
         faults=tuple(sorted(faults.items())),

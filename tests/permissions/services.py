@@ -18,6 +18,7 @@ from tests.support.facts import until
 from trellis_jobs import (
     ActiveJob,
     Bindings,
+    Cron,
     JobRef,
     KeyConcurrency,
     QueueDepth,
@@ -41,8 +42,12 @@ _WORK: Final[JobOptions] = {
     "backoff": [0.05],
     "max_deliver": 3,
 }
+# Its next tick is on a leap day, so its jobs are triggered.
+LEAP_DAY: Final[JobOptions] = {
+    "schedules": {"leap-day": Cron("0 0 29 2 *", tz="Europe/Berlin", payload=Chore())}
+}
 _QUEUES_OF_THE_HOUSE: Final[dict[str, JobOptions]] = {
-    "work": _WORK,
+    "work": {**_WORK, **LEAP_DAY},
     "keyed": {
         "concurrency": 10,
         "ack_wait": 1,
@@ -95,7 +100,7 @@ IN_THE_ORCHARD: Final = Bindings.from_json(
 
 
 # Fewer tries than the waiting jobs were promised.
-_FEWER_TRIES: Final[JobOptions] = {**_WORK, "max_deliver": 2}
+_FEWER_TRIES: Final[JobOptions] = {**_WORK, **LEAP_DAY, "max_deliver": 2}
 CHANGED_HOUSE: Final = example_jobs(
     "house", Chore, str, **(_QUEUES_OF_THE_HOUSE | {"work": _FEWER_TRIES})
 )

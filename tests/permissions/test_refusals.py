@@ -24,6 +24,14 @@ JOB: Final = "trellis.jobs.house.work.01JHOUSEJOB"
 KEY: Final = "$KV.JOBS_KEYS.house.keyed.0123abcd"
 CONTROL: Final = "trellis.control.jobs"
 OPERATION: Final = f"{CONTROL}.operations.01JOPERATION"
+SCHEDULE: Final = f"{CONTROL}.schedules.house.attic.x"
+_CHANGES_OF_SCHEDULES: Final = (
+    "PutSchedule",
+    "PauseSchedule",
+    "ResumeSchedule",
+    "TriggerSchedule",
+    "DeleteSchedule",
+)
 EVENT: Final = '{"eventType":"cancelled"}'
 READER: Final = {"name": "spy", "ack_policy": "none", "inactive_threshold": 5_000_000_000}
 PULL: Final = '{"batch":1,"no_wait":true}'
@@ -61,6 +69,7 @@ OF_A_SERVICE: Final = (
     Deed("retry a job of another", f"{JOB}.retried", EVENT),
     Deed("tell presence of another", "trellis.jobs.workers.house.work.i1.heartbeat", "{}"),
     Deed("make work that no queue takes", "trellis.jobs.workers.garden.work.created", EVENT),
+    Deed("make such work in a lane", "trellis.jobs.workers.garden.work.p1.created", EVENT),
     Deed("enqueue work of another", "trellis.work.house.work.01JHOUSEJOB", EVENT),
     Deed("enqueue its own work past the log", "trellis.work.garden.work.01JGARDENJOB", EVENT),
     Deed("write a key of another", KEY, "{}"),
@@ -77,6 +86,29 @@ OF_A_SERVICE: Final = (
         "read another service's worker",
         "DIRECT.GET.JOBS_CONTROL.trellis.control.jobs.workers.house.i1",
     ),
+    Deed("write a schedule of another", SCHEDULE, "{}"),
+    call("read a schedule of another", f"DIRECT.GET.JOBS_CONTROL.{SCHEDULE}"),
+    call(
+        "follow the schedules of another",
+        f"CONSUMER.CREATE.JOBS_CONTROL.spy.{CONTROL}.schedules.house.*.*",
+        consumer("JOBS_CONTROL", filter_subject=f"{CONTROL}.schedules.house.*.*"),
+    ),
+    call(
+        "follow all schedules",
+        f"CONSUMER.CREATE.JOBS_CONTROL.spy.{CONTROL}.schedules.*.*.*",
+        consumer("JOBS_CONTROL", filter_subject=f"{CONTROL}.schedules.*.*.*"),
+    ),
+    Deed("set an alarm of another", "trellis.alarm.house.schedule.attic.x"),
+    Deed("ring an alarm of another", "trellis.due.house.schedule.attic.x", undone=True),
+    call(
+        "read an alarm of another",
+        "DIRECT.GET.JOBS_ALARMS_house.trellis.alarm.house.schedule.attic.x",
+    ),
+    call("take alarms of another", "CONSUMER.MSG.NEXT.JOBS_ALARMS_house.due", PULL, undone=True),
+    call("purge alarms of another", "STREAM.PURGE.JOBS_ALARMS_house", undone=True),
+    Deed("list schedules", "rpc.v1.Jobs.ListSchedules", "{}", undone=True),
+    Deed("have a schedule made", "rpc.v1.Jobs.PutSchedule", "{}", undone=True),
+    Deed("have a schedule triggered", "rpc.v1.Jobs.TriggerSchedule", "{}", undone=True),
     Deed("list all queues", "rpc.v1.Jobs.ListQueues", "{}", undone=True),
     Deed("have a queue paused", "rpc.v1.Jobs.PauseQueue", "{}", undone=True),
     Deed("have a queue resumed", "rpc.v1.Jobs.ResumeQueue", "{}", undone=True),
@@ -186,6 +218,25 @@ OF_OPERATORS: Final = (
     ("provisioner", Deed("statistics", "rpc.v1.Jobs.Stats", "{}", undone=True)),
     ("jobs-admin", call("pause all job starts", "CONSUMER.PAUSE.JOBS.to-work", undone=True)),
     ("jobs-admin", call("delete a queue", "CONSUMER.DELETE.JOBS_WORK.house-work", undone=True)),
+    *(
+        (who, Deed(f"call {name}", f"rpc.v1.Jobs.{name}", "{}", undone=True))
+        for who in ("reader", "watcher", "keeper", "foreman")
+        for name in _CHANGES_OF_SCHEDULES
+    ),
+    ("changer", Deed("list schedules", "rpc.v1.Jobs.ListSchedules", "{}", undone=True)),
+    *(
+        (who, Deed("write a schedule", SCHEDULE, "{}"))
+        for who in ("reader", "changer", "watcher", "keeper", "director", "provisioner")
+    ),
+    *(
+        (who, Deed("ring an alarm", "trellis.due.house.schedule.attic.x", undone=True))
+        for who in ("reader", "changer", "watcher", "director", "provisioner")
+    ),
+    ("jobs-admin", call("purge alarms", "STREAM.PURGE.JOBS_ALARMS_house", undone=True)),
+    (
+        "jobs-admin",
+        call("take alarms", "CONSUMER.MSG.NEXT.JOBS_ALARMS_house.due", PULL, undone=True),
+    ),
     ("reader", Deed("write an operation", OPERATION, "{}")),
     ("changer", Deed("write an operation", OPERATION, "{}")),
     ("watcher", Deed("write an operation", OPERATION, "{}")),

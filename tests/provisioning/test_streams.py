@@ -93,13 +93,14 @@ async def test_work_has_one_durable_source_with_a_transform_for_each_way_to_enqu
         [source] = (await settings(raw, WORK))["sources"]
         consumer = (await api.request(raw.connection, "CONSUMER.INFO.JOBS.to-work"))["config"]
     subject = consumer["deliver_subject"]
-    into = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
     assert source == {
         "name": "JOBS",
         "consumer": {"name": "to-work", "deliver_subject": subject},
         "subject_transforms": [
-            {"src": "trellis.jobs.*.*.*.created", "dest": into},
-            {"src": "trellis.jobs.*.*.*.retried", "dest": into},
+            {"src": "trellis.jobs.*.*.*.created", "dest": "trellis.work.$1.$2.$3"},
+            {"src": "trellis.jobs.*.*.*.retried", "dest": "trellis.work.$1.$2.$3"},
+            {"src": "trellis.jobs.*.*.*.*.created", "dest": "trellis.work.$1.$2.$3.$4"},
+            {"src": "trellis.jobs.*.*.*.*.retried", "dest": "trellis.work.$1.$2.$3.$4"},
         ],
     }
     assert consumer["ack_policy"] == "flow_control"
@@ -318,4 +319,4 @@ async def test_plain_sourcing_of_an_older_server_is_kept_since_changing_it_would
             (Act.KEPT, "JOBS"),
             (Act.KEPT, "JOBS_WORK"),
         ]
-        assert "consumer" not in (await settings(raw, WORK))["sources"][0]
+        assert (await settings(raw, WORK))["sources"] == work["sources"]

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Final
 
 import pytest
 
-from tests.crash_points.source_scenarios import install
-from tests.support.example_service import Task, TaskWorker
+from tests.provisioning.work_queue import apply, busy, consumer, set_sources, work
+from tests.support.example_service import Task
 from tests.support.facts import until
+from tests.support.former_installation import FIXED, install
 from tests.support.lab import Probe, lab_worker, probe, producer, worker
 from tests.support.servers import NEWEST, start_version
 from trellis_jobs.contract.features import LEVEL_2_14, Features
@@ -25,7 +26,7 @@ from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.errors import InfrastructureMismatch
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.setup.plan import Act
-from trellis_jobs.jetstream.setup.provision import ProvisionReport, provision
+from trellis_jobs.jetstream.setup.provision import provision
 from trellis_jobs.jetstream.setup.work_source import (
     Step,
     WorkSource,
@@ -37,19 +38,6 @@ DURABLE_SOURCES: Final = (NEWEST, "2.14.6")
 every_server = pytest.mark.parametrize("version", DURABLE_SOURCES)
 
 
-async def consumer(raw: Probe) -> dict[str, Any]:
-    return await api.request(raw.connection, "CONSUMER.INFO.JOBS.to-work")
-
-
-async def work(raw: Probe) -> dict[str, Any]:
-    return await api.request(raw.connection, "STREAM.INFO.JOBS_WORK")
-
-
-async def set_sources(raw: Probe, *sources: Config) -> None:
-    config = (await work(raw))["config"] | {"sources": list(sources)}
-    await api.request(raw.connection, "STREAM.UPDATE.JOBS_WORK", config)
-
-
 async def subjects(raw: Probe) -> tuple[str, str | None]:
     """Where the consumer delivers, and where the source listens."""
     sources = (await work(raw))["config"].get("sources") or [{"consumer": {}}]
@@ -59,32 +47,6 @@ async def subjects(raw: Probe) -> tuple[str, str | None]:
 
 async def listens(raw: Probe) -> bool:
     return bool((await consumer(raw)).get("push_bound"))
-
-
-async def apply(raw: Probe) -> ProvisionReport:
-    return await provision(raw.connection, Topology(raw.features, by_operator=True))
-
-
-@asynccontextmanager
-async def busy(url: str, raw: Probe) -> AsyncIterator[TaskWorker]:
-    """Jobs come all the time; at the end each of them ran once, from one work message."""
-    async with worker(url, "work") as at_work:
-        refs, stop = [], asyncio.Event()
-
-        async def create() -> None:
-            while not stop.is_set():
-                refs.extend(await at_work.jobs.work.create_many([Task()] * 20))
-                await asyncio.sleep(0.01)
-
-        creating = asyncio.create_task(create())
-        await until(lambda: len(at_work.runs) > 50, "jobs run")
-        yield at_work
-        stop.set()
-        await creating
-        for ref in refs:
-            await ref.wait(timeout=20)
-        assert sorted(at_work.runs) == sorted((ref.id, 1) for ref in refs)
-        assert (await work(raw))["state"]["last_seq"] == len(refs)
 
 
 async def test_every_installation_has_another_subject() -> None:
@@ -106,7 +68,7 @@ async def test_a_service_keeps_the_fixed_subject_and_says_who_can_change_it(
 ) -> None:
     """Services of older versions refuse to start at a subject that they do not know."""
     async with probe(server.url) as raw:
-        await install(raw)
+        await install(raw, FIXED)
         async with lab_worker().service.connect(server.url):
             assert await subjects(raw) == (FIXED_DELIVERY, FIXED_DELIVERY)
     assert "every service knows its deliver_subject" in caplog.text
@@ -117,7 +79,7 @@ async def test_a_service_keeps_the_fixed_subject_and_says_who_can_change_it(
 async def test_a_move_under_load_loses_and_doubles_no_job(version: str) -> None:
     with start_version(version) as server:
         async with probe(server.url) as raw:
-            await install(raw)
+            await install(raw, FIXED)
             async with busy(server.url, raw):
                 [change] = [each for each in (await apply(raw)).changes if each.act is Act.UPDATED]
                 assert change.name == "JOBS/to-work"
@@ -165,7 +127,7 @@ async def test_several_operators_and_services_at_once_end_with_one_subject(
     async with AsyncExitStack() as stack:
         several = [await stack.enter_async_context(probe(server.url)) for _ in range(4)]
         raw = several[0]
-        await install(raw)
+        await install(raw, FIXED)
         async with worker(server.url, "work") as at_work:
             refs = await at_work.jobs.work.create_many([Task()] * 20)
             starting = [stack.enter_async_context(producer(server.url)) for _ in range(3)]
@@ -239,48 +201,77 @@ async def test_an_operator_repairs_what_a_service_refuses(
         assert (await (await at_work.jobs.work.create(Task(text="hi"))).wait(timeout=20)).tries == 1
 
 
-DESIRED: Final = Topology(Features("2.15.1", LEVEL_2_14)).to_work() or {}
+TOPOLOGY: Final = Topology(Features("2.15.1", LEVEL_2_14))
+DESIRED: Final = TOPOLOGY.to_work() or {}
 MOVED: Final = DESIRED | {"deliver_subject": "random"}
+WITHOUT_LANES: Final = [each for each in DESIRED["filter_subjects"] if each.count("*") == 3]
+CONSUMERS: Final = [
+    None,
+    DESIRED,
+    MOVED,
+    MOVED | {"ack_policy": "none"},
+    DESIRED | {"filter_subjects": []},
+    DESIRED | {"filter_subjects": WITHOUT_LANES},
+    MOVED | {"filter_subjects": WITHOUT_LANES},
+]
+SOURCES: Final = [
+    (None, None),
+    *itertools.product([FIXED_DELIVERY, "random"], [False, True]),
+]
 STATES: Final = [
-    WorkSource(consumer, listens_at, is_bound)
-    for consumer, listens_at, is_bound in itertools.product(
-        [None, DESIRED, MOVED, MOVED | {"ack_policy": "none"}, DESIRED | {"filter_subjects": []}],
-        [None, FIXED_DELIVERY, "random"],
-        [False, True],
+    WorkSource(consumer, listens_at, is_bound, has_lanes=has_lanes)
+    for consumer, (listens_at, has_lanes), is_bound in itertools.product(
+        CONSUMERS, SOURCES, [False, True]
     )
     if consumer is not None or not is_bound
 ]
 
 
-def after(found: WorkSource, step: Step) -> WorkSource:
+def after(found: WorkSource, step: Step, *, by_operator: bool) -> WorkSource:
     """What a server has after a step, as it was seen to do."""
-    consumer, listens_at = found.consumer or DESIRED, found.listens_at
+    adapted = found.adapt(replace(TOPOLOGY, by_operator=by_operator))
+    desired = adapted.to_work() or {}
+    consumer, listens_at, has_lanes = found.consumer or desired, found.listens_at, found.has_lanes
     match step:
         case Step.CREATE:
-            consumer = DESIRED | {"deliver_subject": found.subject}
+            consumer = desired
         case Step.DELETE:
-            return WorkSource(None, listens_at)
+            return WorkSource(None, listens_at, has_lanes=has_lanes)
         case Step.AMEND:
-            consumer = consumer | {"filter_subjects": DESIRED["filter_subjects"]}
+            consumer = consumer | {"filter_subjects": desired["filter_subjects"]}
         case Step.DETACH:
-            listens_at = None
+            listens_at, has_lanes = None, None
         case Step.MOVE:
             consumer = consumer | {"deliver_subject": "moved"}
         case Step.ATTACH:
-            listens_at = consumer["deliver_subject"]
-    return WorkSource(consumer, listens_at, listens_at == consumer["deliver_subject"])
+            listens_at, has_lanes = consumer["deliver_subject"], adapted.with_lanes
+    is_bound = listens_at == consumer["deliver_subject"]
+    return WorkSource(consumer, listens_at, is_bound, has_lanes=has_lanes)
 
 
 @pytest.mark.parametrize("by_operator", [False, True])
 @pytest.mark.parametrize("found", STATES, ids=range(len(STATES)))
 def test_from_every_state_a_few_steps_lead_to_the_end(found: WorkSource, by_operator: bool) -> None:
+    began = found
     for _ in range(7):
         step = next_step(found, DESIRED, by_operator=by_operator)
         if step is None:
             break
-        found = after(found, step)
+        found = after(found, step, by_operator=by_operator)
     assert step is None
     assert found.listens_at == found.delivers_to
     if by_operator:
         assert found.is_bound
         assert found.delivers_to != FIXED_DELIVERY
+        assert not found.lacks_lanes
+    elif began.consumer is not None and found.consumer is not None:
+        filters = began.consumer["filter_subjects"]
+        assert found.consumer["filter_subjects"] == filters, "older versions can start as before"
+
+
+@pytest.mark.parametrize("found", STATES, ids=range(len(STATES)))
+def test_the_filter_is_extended_only_while_there_is_no_source(found: WorkSource) -> None:
+    """A source that gets the event of a lane without its transform stores it under no queue."""
+    is_former = found.consumer is not None and found.consumer["filter_subjects"] == WITHOUT_LANES
+    if is_former and next_step(found, DESIRED, by_operator=True) is Step.AMEND:
+        assert found.listens_at is None

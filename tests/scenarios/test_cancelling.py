@@ -16,6 +16,7 @@ from tests.support.lab import Probe, probe, producer, until_state, worker
 from trellis_jobs import JobIsOver, JobRef, NotConfirmed, Service
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import Environment
+from trellis_jobs.jetstream.alarms.alarms import Alarms
 from trellis_jobs.jetstream.log.decide_again import Appended
 from trellis_jobs.jetstream.log.event_log import EventLog, Latest, Lost
 from trellis_jobs.model.events import Cancelled, Event
@@ -141,7 +142,9 @@ class OvertakenLog(EventLog):
 def overtaken(raw: Probe, ref: JobRef[Any], meanwhile: tuple[str, bytes]) -> JobRef[Any]:
     events = OvertakenLog(raw.connection, raw.features)
     events.raw, events.meanwhile = raw, meanwhile
-    access = JobAccess(raw.connection, events, Environment(), None)
+    environment = Environment()
+    alarms = Alarms(raw.connection, raw.features, environment.now)
+    access = JobAccess(raw.connection, events, environment, None, alarms)
     return JobRef(ref.address, SHARED.contract.queues["work"], access, since=0)
 
 

@@ -13,7 +13,7 @@ from tests.support.fault_proxy import fault_proxy
 from tests.support.lab import Probe, probe, producer, until_state, worker
 from trellis_jobs import JobRef, WaitTimeout
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import monotonic
+from trellis_jobs.environment import Environment
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job_status import Head
@@ -45,7 +45,7 @@ async def test_a_job_that_ends_before_a_worker_takes_its_first_is_none_of_its(
     async with producer(server.url) as jobs, probe(server.url) as raw:
         ref = await jobs.slow.create(Task())
         handler = Handler(jobs.slow.type, call, "call")
-        opened = QueueWorker(raw.connection, "lab", handler, 1, None, monotonic)
+        opened = QueueWorker(raw.connection, "lab", handler, 1, None, Environment())
         await opened.open()
         await ref.cancel()
         await raw.connection.flush()

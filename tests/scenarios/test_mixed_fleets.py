@@ -245,11 +245,12 @@ async def test_progress_is_a_separate_event(server: EmbeddedServer, queue: str) 
         assert by_kind["progress"]["progress"] == {"current": 2, "total": 2}
 
 
+@pytest.mark.parametrize("by_operator", [False, True])
 async def test_the_work_queue_of_another_runtime_is_refused_with_what_to_do(
-    server: EmbeddedServer,
+    server: EmbeddedServer, by_operator: bool
 ) -> None:
     async with probe(server.url) as raw:
-        topology = Topology(raw.features)
+        topology = Topology(raw.features, by_operator=by_operator)
         await api.request(raw.connection, "STREAM.CREATE.JOBS", topology.log())
         sources = [
             {

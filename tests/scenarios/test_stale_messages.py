@@ -159,7 +159,7 @@ async def test_a_message_whose_job_was_purged_is_dropped(server: EmbeddedServer)
 async def test_a_delivery_before_its_time_is_put_back_and_uses_no_try(
     server: EmbeddedServer,
 ) -> None:
-    """A restarted server forgets NAK delays, so the message comes at once; the log knows better."""
+    """A killed server may forget its last deliveries, so the message comes at once."""
     async with worker(server.url, "work") as bench:
         ref = await bench.jobs.work.create(Task(do="later", seconds=0.3))
         await until_state(ref, JobState.RETRY)

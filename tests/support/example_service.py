@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from pydantic import BaseModel
 
 from tests.support.facts import until
-from trellis_jobs import ActiveJob, Fail, JobRef, Jobs, Queue, Retry, Service, job
+from trellis_jobs import ActiveJob, Fail, JobRef, Jobs, Queue, Retry, Service, Snooze, job
 from trellis_jobs.contract.declaration import JobOptions
 
 P = TypeVar("P")
@@ -83,6 +83,8 @@ async def perform(active: ActiveJob[Task], wait: Wait) -> None:
             await asyncio.Event().wait()
         case "wait" | "wait, then fail once" | "wait, then later":
             await wait(active.id)
+    if task.do == "always snooze" or (task.do == "snooze once" and not active.snoozes):
+        raise Snooze(task.text, for_=task.seconds)
     _fail(task, active.tries)
 
 

@@ -20,6 +20,8 @@ from tests.support.example_service import Report, Task, TaskJobs, TaskWorker
 from tests.support.facts import until
 from tests.support.lab import LAB, lab_worker
 from trellis_jobs import ActiveJob, Service, Workers
+from trellis_jobs.model import nak_timing
+from trellis_jobs.model.nak_timing import BURST_INTERVAL
 
 ROOT = Path(trellis_jobs.__file__).parent.parent
 
@@ -81,10 +83,11 @@ def worker_process(
     concurrency: int | None = None,
     grace: float = 5.0,
     dead_after: float = 25.0,
+    burst_interval: float = BURST_INTERVAL,
 ) -> Iterator[WorkerProcess]:
     folder.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "tests.support.worker_process", url, str(folder)]
-    argv += [str(concurrency or 0), str(grace), str(dead_after), *queues]
+    argv += [str(concurrency or 0), str(grace), str(dead_after), str(burst_interval), *queues]
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
     try:
@@ -130,6 +133,7 @@ if __name__ == "__main__":
     import logging
 
     logging.basicConfig(level=logging.INFO)
-    _, url, folder, concurrency, grace, dead_after, *queues = sys.argv
+    _, url, folder, concurrency, grace, dead_after, burst_interval, *queues = sys.argv
+    setattr(nak_timing, "BURST_INTERVAL", float(burst_interval))  # noqa: B010 - it is Final
     lab = Service(LAB, grace=float(grace), dead_after=float(dead_after))
     asyncio.run(_main(url, Path(folder), int(concurrency), lab, queues or ["work"]))

@@ -97,19 +97,22 @@ def test_an_attempt_that_failed_is_an_error_in_its_trace(exported: Exported) -> 
     assert statuses("good") == ["UNSET"]
     assert statuses("again") == ["ERROR", "UNSET"]
     assert statuses("hopeless") == ["ERROR"]
+    assert statuses("asleep") == ["UNSET", "UNSET"]
+    assert statuses("lazy") == ["UNSET", "UNSET", "ERROR"]
 
 
 def test_metrics_count_what_happened(exported: Exported) -> None:
     counted = {name: metric["count"] for name, metric in exported.metrics.items()}
     assert counted == {
-        "trellis_jobs.created": 4,
-        "trellis_jobs.started": 1 + 2 + 1 + 3,
-        "trellis_jobs.completed": 2,
-        "trellis_jobs.failed": 1,
+        "trellis_jobs.created": 6,
+        "trellis_jobs.started": 1 + 2 + 1 + 3 + 2 + 3,
+        "trellis_jobs.completed": 3,
+        "trellis_jobs.failed": 2,
         "trellis_jobs.dead": 1,
         "trellis_jobs.retried": 1 + 2,
-        "trellis_jobs.duration": 1 + 2 + 1 + 3,
-        "trellis_jobs.queue_wait": 4,
+        "trellis_jobs.snoozed": 1 + 2,
+        "trellis_jobs.duration": 1 + 2 + 1 + 3 + 2 + 3,
+        "trellis_jobs.queue_wait": 6,
     }
 
 

@@ -61,9 +61,19 @@ async def run_jobs(url: str) -> dict[str, str]:
         again = await service.jobs.work.create(Task(do="fail once"))
         hopeless = await service.jobs.work.create(Task(do="give up"))
         dead = await service.jobs.work.create(Task(do="always fail"))
-        for ref in (good, again, hopeless, dead):
+        asleep = await service.jobs.work.create(Task(do="snooze once"))
+        lazy = await service.jobs.work.create(Task(do="always snooze"))
+        jobs = {
+            "good": good,
+            "again": again,
+            "hopeless": hopeless,
+            "dead": dead,
+            "asleep": asleep,
+            "lazy": lazy,
+        }
+        for ref in jobs.values():
             await ended(ref)
-    return {"good": good.id, "again": again.id, "hopeless": hopeless.id, "dead": dead.id}
+    return {name: ref.id for name, ref in jobs.items()}
 
 
 async def ended(ref: JobRef[Report]) -> None:

@@ -5,7 +5,6 @@ Each scenario runs with the real worker and with each replacement, and the resul
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,43 +12,23 @@ from typing import Any, Final
 
 import pytest
 
+from tests.testing.recorded import Recorded, end_of, recorded, without_ids
 from tests.testing.troupe import Part, Seen, Troupe, queues
-from trellis_jobs import JobIsOver, JobRef, JobsError
-from trellis_jobs.model.events import Event, EventKind
-from trellis_jobs.model.job import Job
-from trellis_jobs.model.reducer import NOTES
+from trellis_jobs import JobIsOver, JobsError
 from trellis_jobs.service.queue import Queue
 from trellis_jobs.testing import ConnectService, HandlerRun, drain, enqueued, inline
 
 SCENARIOS: Final = [
     *(("play", do) for do in ("answer", "stumble", "later", "fail", "give up", "forget")),
-    *(("play", do) for do in ("misfit", "speak", "mumble", "cancel")),
+    *(("play", do) for do in ("misfit", "speak", "mumble", "cancel", "sleep")),
     *(("hasty", do) for do in ("answer", "hang")),
     *(("strict", do) for do in ("answer", "fail")),
-    *(("sync", do) for do in ("answer", "stumble", "fail", "give up", "misfit", "speak")),
+    *(("sync", do) for do in ("answer", "stumble", "fail", "give up", "misfit", "speak", "sleep")),
     ("mute", "speak"),
     ("brief", "answer"),
-    *(("alone", do) for do in ("answer", "fail", "cancel")),
+    *(("alone", do) for do in ("answer", "fail", "cancel", "sleep")),
 ]
-ID: Final = re.compile("[0-9A-Z]{26}")
 CROWDS: Final = ["alone", "patient", "merging", "replacing"]
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The job's events in the log without ids and times, which differ from run to run."""
-
-    events: tuple[tuple[EventKind, int], ...]
-    state: str
-    tries: int
-    result: object
-    errors: tuple[tuple[str, str, int], ...]
-    progress: object
-    logs: tuple[tuple[str, str], ...]
-    why: str | None
-    ended_by: str | None
-    key: str | None
-    policy: str | None
 
 
 @dataclass(frozen=True)
@@ -58,32 +37,6 @@ class Shown:
     jobs: tuple[Recorded, ...]
     seen: tuple[Seen, ...]
     stopped: tuple[bool, ...]
-
-
-def recorded(job: Job, events: list[Event]) -> Recorded:
-    held, policy = job.run.concurrency, job.run.queue_policy
-    return Recorded(
-        # When notes are written depends on the moment; what they say is in the job.
-        events=tuple((event.kind, event.tries) for event in events if event.kind not in NOTES),
-        state=job.state,
-        tries=job.tries,
-        result=job.result,
-        errors=tuple((error.type, error.message, error.tries) for error in job.errors),
-        progress=job.progress,
-        logs=tuple((line.level, line.message) for line in job.logs),
-        why=None if job.why is None else ID.sub("<id>", job.why),
-        ended_by=job.run.ended_by,
-        key=None if held is None else held.key,
-        policy=None if policy is None else policy.outcome,
-    )
-
-
-async def end_of(ref: JobRef[Any]) -> object:
-    """The result, or the type and message of the error without the job's id."""
-    try:
-        return await ref.wait(timeout=20)
-    except JobsError as error:
-        return type(error), ID.sub("<id>", str(error))
 
 
 async def shown(troupe: Troupe, queue: Queue[Part, str], part: Part, *, drains: bool) -> Shown:
@@ -114,6 +67,16 @@ async def test_inline_is_as_with_a_server(
     expected = await really(connected_service, queue, part)
     assert await in_line(queue, part) == expected
     assert expected.seen
+
+
+async def test_inline_a_handler_that_always_snoozes_ends_as_with_a_server(
+    connected_service: ConnectService,
+) -> None:
+    part = Part(do="sleep on")
+    expected = await really(connected_service, "play", part)
+    assert await in_line("play", part) == expected
+    assert [seen.snoozes for seen in expected.seen] == [0, 1, 2, 3]
+    assert (expected.jobs[0].state, expected.jobs[0].tries) == ("failed", 1)
 
 
 @pytest.mark.parametrize("queue", CROWDS)
@@ -184,7 +147,7 @@ async def refusals(troupe: Troupe) -> list[str]:
         messages.append(str(await end_of(ref)))
         with pytest.raises(JobIsOver) as is_over:
             await late.cancel()
-        messages.append(ID.sub("<id>", str(is_over.value)))
+        messages.append(without_ids(is_over.value))
     return messages
 
 

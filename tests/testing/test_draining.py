@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from tests.support.lab import probe
 from tests.testing.troupe import Part, Troupe
 from trellis_jobs import ActiveJob, Jobs, Retry, Service, job
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.model.events import EventKind, RetryScheduled
+from trellis_jobs.model.events import Created, EventKind, RetryScheduled
 from trellis_jobs.testing import ConnectService, NotDrained, drain
 
 
@@ -84,6 +86,31 @@ async def test_delays_are_kept_on_request(connected_service: ConnectService) -> 
     for retry, start in zip(delayed, begun[1:], strict=True):
         assert retry.next_attempt_at is not None
         assert retry.next_attempt_at <= start
+
+
+@pytest.mark.parametrize("workers", [False, True])
+async def test_a_delayed_job_is_left_with_its_time(
+    workers: bool, connected_service: ConnectService
+) -> None:
+    troupe, run_at = Troupe(), datetime.now(UTC) + timedelta(hours=1)
+    async with connected_service(troupe.service, workers=workers):
+        await troupe.jobs.play.create(Part(), run_at=run_at, job_id="later")
+        await troupe.jobs.play.create(Part(), job_id="now")
+        drained = await drain(troupe.service)
+    left = [(job.id, job.state, job.status.next_attempt_at) for job in drained.left]
+    assert left == [("later", "scheduled", run_at)]
+
+
+async def test_delayed_jobs_run_at_their_time_on_request(connected_service: ConnectService) -> None:
+    troupe = Troupe()
+    async with connected_service(troupe.service):
+        await troupe.jobs.soon.create(Part(do="stumble"), delay=0.2, job_id="later")
+        drained = await drain(troupe.service, delays=True)
+    assert [(job.id, job.state) for job in drained.jobs] == [("later", "completed")]
+    assert drained.left == ()
+    (released,) = [event for event in drained.events if isinstance(event, Created)]
+    assert released.run_at is not None
+    assert released.at >= released.run_at
 
 
 async def test_workers_that_run_already_are_waited_for(connected_service: ConnectService) -> None:

@@ -17,7 +17,7 @@ def write_blocks(folder: Path) -> None:
 
 
 def test_every_block_of_code_is_a_file_of_the_project() -> None:
-    assert len(BLOCKS) == len(re.findall(r"^```(?:python|toml)$", GUIDE, re.MULTILINE)) == 6
+    assert len(BLOCKS) == len(re.findall(r"^```(?:python|toml)$", GUIDE, re.MULTILINE)) == 7
 
 
 def test_the_tests_in_the_guide_pass(tmp_path: Path) -> None:

@@ -10,10 +10,18 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.example_service import ExampleJobs, example_jobs
+from tests.support.example_service import ExampleJobs, Report, Task, example_jobs, task_worker
 from tests.support.facts import until
 from tests.testing.troupe import Part, Troupe
-from trellis_jobs import ActiveJob, DeclarationError, JobCancelled, NotConnected, Service
+from trellis_jobs import (
+    ActiveJob,
+    DeclarationError,
+    JobCancelled,
+    KeyConcurrency,
+    NotConnected,
+    QueueDepth,
+    Service,
+)
 from trellis_jobs.model import subjects
 from trellis_jobs.testing import assert_enqueued, drain, inline
 from trellis_jobs.testing.memory_client import MemoryClient
@@ -23,6 +31,12 @@ CHAIN: Final = example_jobs(
     int,
     int,
     link={"concurrency": 1},
+)
+KEYED: Final = example_jobs(
+    "keyed",
+    Task,
+    Report,
+    bake={"key": KeyConcurrency(["/key"]), "queue": QueueDepth(max_queued_per_key=1)},
 )
 
 
@@ -64,6 +78,25 @@ async def test_a_job_that_waits_for_a_key_runs_once_it_is_free() -> None:
         await troupe.jobs.patient.create(Part(do="ask for more"))
         waited = await assert_enqueued(troupe.jobs.patient, {"do": "answer"}, count=1)
         assert waited[0].job.state == "completed"
+
+
+async def test_each_waiting_job_runs_when_its_own_key_is_free() -> None:
+    """Reproduction: a job whose key was still taken kept those of other keys waiting."""
+    worker = task_worker(Service(KEYED))
+    async with inline(worker.service):
+        holders, creating = [], []
+        for key in "ab":
+            holders.append(worker.jobs.bake.ref(key))
+            task = Task(do="wait", key=key)
+            creating.append(asyncio.create_task(worker.jobs.bake.create(task, job_id=key)))
+        await worker.until_running(*holders)
+        first, second = [await worker.jobs.bake.create(Task(key=key)) for key in "ab"]
+        worker.let_go(holders[1])
+        assert (await second.wait(timeout=10)).tries == 1
+        assert (await first.get()).state == "pending"
+        worker.let_go(holders[0])
+        assert (await first.wait(timeout=10)).tries == 1
+        await asyncio.gather(*creating)
 
 
 async def test_a_running_job_is_cancelled_from_another_task() -> None:

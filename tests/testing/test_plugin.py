@@ -72,6 +72,20 @@ def test_plain(pytestconfig):
     assert "pytest_trellis_jobs" in sys.modules
     assert not {"trellis_jobs", "nats", "pydantic"} & sys.modules.keys()
 """
+CLOCK: Final = """
+from shop import service
+from trellis_jobs.testing import inline
+
+async def test_later(jobs_clock):
+    async with inline(service, clock=jobs_clock):
+        ref = await service.jobs.pack.create(1, delay=3600)
+        await jobs_clock.advance(hours=1)
+        assert await ref.wait() == 2
+
+def test_another_clock(jobs_clock):
+    from datetime import UTC, datetime, timedelta
+    assert jobs_clock.now() < datetime.now(UTC) + timedelta(minutes=30)
+"""
 SYNC: Final = """
 import asyncio
 from shop import service
@@ -119,6 +133,12 @@ def test_a_project_that_uses_no_fixture_pays_for_nothing(project: Path) -> None:
     (project / "test_plain.py").write_text(PLAIN, encoding="utf-8")
     result = run_pytest(project)
     assert result.counts == {"passed": 1}, result.text
+
+
+def test_each_test_gets_a_clock_of_its_own(project: Path) -> None:
+    (project / "test_clock.py").write_text(CLOCK, encoding="utf-8")
+    result = run_pytest(project)
+    assert result.counts == {"passed": 2}, result.text
 
 
 def test_a_project_without_pytest_asyncio_can_use_the_server(project: Path) -> None:

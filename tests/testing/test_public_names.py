@@ -8,6 +8,7 @@ from trellis_jobs import testing
 def test_the_public_names_are_these() -> None:
     assert testing.__all__ == [
         "Accounts",
+        "Clock",
         "ConnectService",
         "Drained",
         "Enqueued",

@@ -23,6 +23,7 @@ from trellis_jobs import (
     PayloadInvalid,
     Retry,
     Service,
+    Snooze,
     job,
 )
 from trellis_jobs.model.notes import LogLevel
@@ -113,7 +114,9 @@ async def test_a_wrong_payload_fails_where_and_as_create_does(shop: Shop) -> Non
     assert not shop.had
 
 
-@pytest.mark.parametrize("raised", [ValueError("no"), Retry("later", after=9), Fail("never")])
+@pytest.mark.parametrize(
+    "raised", [ValueError("no"), Retry("later", after=9), Snooze("later", for_=9), Fail("never")]
+)
 async def test_what_the_handler_raises_is_raised(shop: Shop, raised: Exception) -> None:
     shop.raises = raised
     with pytest.raises(type(raised)) as caught:
@@ -149,6 +152,19 @@ async def test_a_delay_that_the_handler_asks_for_is_kept(shop: Shop) -> None:
     due, recorded = run.job.next_attempt_at, run.job.updated_at
     assert due is not None
     assert due - recorded == timedelta(seconds=90)
+
+
+async def test_the_job_of_a_run_that_snoozed_is_snoozed_and_has_no_error(shop: Shop) -> None:
+    shop.raises = Snooze("the mail server is busy", for_=90)
+    run = HandlerRun(shop.jobs.pack, Order(id=1), tries=2, snoozes=4)
+    with pytest.raises(Snooze):
+        await run.run()
+    assert (shop.had[0].tries, shop.had[0].snoozes, shop.had[0].redelivered) == (2, 4, 5)
+    assert (run.job.state, run.job.tries, run.job.snoozes) == ("retry", 1, 5)
+    assert [error.type for error in run.job.errors] == ["EarlierTry"]
+    assert run.job.snooze_reason == "the mail server is busy"
+    assert run.job.snoozed_until is not None
+    assert run.job.snoozed_until - run.job.updated_at <= timedelta(seconds=90)
 
 
 async def test_a_result_that_does_not_fit_fails_the_job() -> None:

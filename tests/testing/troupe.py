@@ -18,8 +18,11 @@ from trellis_jobs import (
     Rejected,
     Retry,
     Service,
+    Snooze,
 )
 from trellis_jobs.service.queue import Queue
+
+TWO_SNOOZES: Final = 2
 
 
 class Part(BaseModel):
@@ -31,7 +34,7 @@ TROUPE: Final = example_jobs(
     "troupe",
     Part,
     str,
-    play={"max_deliver": 3, "backoff": [600], "permanent": [KeyError]},
+    play={"max_deliver": 3, "backoff": [600], "permanent": [KeyError], "max_snoozes": 3},
     hasty={"max_deliver": 2, "backoff": [600], "timeout": 0.05},
     strict={"max_deliver": 2, "backoff": [600], "dlq": False},
     mute={"progress": False, "logs": False},
@@ -47,6 +50,17 @@ TROUPE: Final = example_jobs(
         "key": KeyConcurrency(["part", "/key"]),
         "queue": QueueDepth(max_queued_per_key=1, when_full="replace-oldest"),
     },
+    soon={"max_deliver": 3, "backoff": [0.2]},
+    crowded={
+        "key": KeyConcurrency(["part", "/key"]),
+        "queue": QueueDepth(max_queued_per_key=1),
+        "concurrency": 2,
+    },
+    due={"key": KeyConcurrency(["part", "/key"]), "queue": QueueDepth(max_queued_per_key=0)},
+    due_unless_full={
+        "key": KeyConcurrency(["part", "/key"]),
+        "queue": QueueDepth(max_queued_per_key=0, when_due="when-full"),
+    },
     unplayed={},
 )
 
@@ -58,12 +72,14 @@ class Seen:
     payload: Part
     tries: int
     max_tries: int
+    snoozes: int
     redelivered: int
     has_deadline: bool
     key: str | None
     holds_key: bool | None
     cancelled: bool
     is_traced: bool
+    was_delayed: bool
 
 
 @dataclass
@@ -73,6 +89,7 @@ class Troupe:
     )
     seen: list[Seen] = field(default_factory=list)
     stopped: list[bool] = field(default_factory=list)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         for name, queue in queues(self.jobs).items():
@@ -93,6 +110,8 @@ class Troupe:
             match active.payload.do:
                 case "hang":
                     await self.hang(active)
+                case "hold":
+                    await self.go.wait()
                 case "cancel":
                     # It may be stopped before it has heard that it cancelled itself.
                     await self.hang(active, queue.ref(active.id).cancel("the play is off"))
@@ -121,12 +140,14 @@ class Troupe:
                 payload=active.payload,
                 tries=active.tries,
                 max_tries=active.max_tries,
+                snoozes=active.snoozes,
                 redelivered=active.redelivered,
                 has_deadline=active.deadline is not None,
                 key=active.key,
                 holds_key=None if lease is None else lease.is_held,
                 cancelled=active.cancelled,
                 is_traced=len(active.context.traceparent) == 55,
+                was_delayed=active.scheduled_for is not None,
             )
         )
 
@@ -147,6 +168,10 @@ def act(active: ActiveJob[Part]) -> str:
         active.heartbeat()
     if do == "mumble":
         active.log("?", level="loud")
+    if do == "sleep on" or (do == "sleep" and active.snoozes < TWO_SNOOZES):
+        raise Snooze(f"{active.snoozes} so far", for_=600)
+    if do == "doze" and not active.snoozes:
+        raise Snooze("a moment", for_=0.2)
     stumble(do, active.tries)
     return f"done in {active.tries}"
 

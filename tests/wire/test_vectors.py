@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given as forall
 
 from tests.given import REPORT, histories
-from tools.wire_vectors import BEAT, BORROWED, CONTRACT, FOLDER, golden, texts
+from tools.wire_vectors import BEAT, BORROWED, CONTRACT, FOLDER, golden, golden_snooze, texts
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
@@ -46,6 +46,20 @@ def test_a_golden_event_is_read_back_as_the_event_and_standing_it_was_written_fr
         headers=message["headers"],
     )
     assert entry == Entry(SEQUENCE, meant.event, meant.status.recorded_at(SEQUENCE))
+
+
+def test_a_golden_snooze_is_read_back_with_its_number() -> None:
+    message, meant = stored("retry-snooze"), golden_snooze()
+    body = json.dumps(message["body"]).encode()
+    entry = events.decode(body, expected=REPORT, sequence=SEQUENCE, headers=message["headers"])
+    assert entry == Entry(SEQUENCE, meant.event, meant.status)
+    assert message["body"]["snoozes"] == meant.status.snoozes == 2
+    assert message["body"]["tries"] == 0
+
+
+@pytest.mark.parametrize("kind", EventKind)
+def test_an_event_of_a_job_that_never_snoozed_has_no_number_of_snoozes(kind: EventKind) -> None:
+    assert "snoozes" not in stored(kind.value)["body"]
 
 
 @pytest.mark.parametrize("kind", EventKind)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from jobs_admin.workers.registry import WorkerRegistry
-from trellis_jobs.jetstream.control.worker_feed import ReadingBegins, WorkerChange
+from trellis_jobs.jetstream.control.record_feed import ReadingBegins
+from trellis_jobs.jetstream.control.worker_feed import WorkerChange
 from trellis_jobs.jetstream.control.worker_records import StoredWorker
 from trellis_jobs.model.values import replace
 from trellis_jobs.model.worker_record import (

@@ -9,6 +9,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Final, ForwardRef
 
+from msgspec import NODEFAULT
+
 import trellis_jobs
 from trellis_jobs import KeyConcurrency, QueueDepth
 from trellis_jobs.contract.declaration import JobOptions
@@ -142,13 +144,20 @@ def _is_value(found: Any) -> bool:
 def _of_value(found: type[Value]) -> inspect.Signature:
     """msgspec would look the types up, and some of them are imported for type checkers only."""
     names, given = found.__struct_fields__, found.__struct_defaults__
-    defaults = dict(zip(names[len(names) - len(given) :], given, strict=True))
+    pairs = zip(names[len(names) - len(given) :], given, strict=True)
+    # A required option may follow one that has a default, if it is given by name.
+    defaults = {name: value for name, value in pairs if value is not NODEFAULT}
+    types = {
+        name: kind
+        for base in reversed(found.__mro__)
+        for name, kind in inspect.get_annotations(base).items()
+    }
     parameters = (
         inspect.Parameter(
             name,
             _POSITIONAL if name in found.__match_args__ else inspect.Parameter.KEYWORD_ONLY,
             default=defaults.get(name, inspect.Parameter.empty),
-            annotation=inspect.get_annotations(found)[name],
+            annotation=types[name],
         )
         for name in names
     )

@@ -32,10 +32,15 @@ reads and writes. [States](../explain/states.md) shows which event is legal in w
 | `tries`, `maxTries` | tries used up after this event, and how many there are |
 | `runSeq` | the log sequence of the event that began this run |
 | `deadline`, `nextAttemptAt` | if there are any |
+| `snoozes` | how often handlers have snoozed the job in this run; absent if never |
 | `timeoutMs`, `visibilityMs` | in `created` and `retried`: the job's own limits of each try |
 | `appVersion` | in `started`: the version of the worker's application, if it has one |
 | `attempt` | `id`, `instanceId`, `work` (its work message: sequence@stored time), `delivery` |
 | `context` | `requestId`, `traceId`, `traceparent`, `tracestate`: its request and its trace |
+
+A snooze is a `retry` that gives its try back: `errorDetail` has the type `snooze`, the handler's
+reason, and in `tries` one more than the event has
+([example](../../contracts/vectors/retry-snooze.json)). It is not a failure.
 
 Headers: `Trellis-Event-Id` identifies the event, so that a repeated publish is recognised.
 `traceparent`, `tracestate` and `request-id` repeat the context.

@@ -13,6 +13,7 @@ from trellis_jobs.contract.topology import (
     Topology,
     advisory_consumer,
     delivery_subject,
+    due_consumer,
     queue_consumer,
 )
 from trellis_jobs.model import subjects
@@ -47,6 +48,12 @@ One for each queue, created by the service itself; here for `helpdesk` / `sync-t
 
 {queue}
 
+## JOBS_ALARMS_&lt;service&gt;/due
+
+One for each service, created by its workers, which share it; here for `helpdesk`.
+
+{due}
+
 ## JOBS_ADVISORIES/jobs-advisories
 
 The admin runtime creates it, and all replicas share it.
@@ -63,7 +70,11 @@ class _HelpdeskJobs(Jobs, service="helpdesk"):
 
 
 def page() -> str:
-    topology = Topology(Features("2.15.1", LEVEL_2_14), work_delivery=delivery_subject("<random>"))
+    topology = Topology(
+        Features("2.15.1", LEVEL_2_14),
+        work_delivery=delivery_subject("<random>"),
+        alarms_of=("helpdesk",),
+    )
     to_work = topology.to_work()
     assert to_work is not None
     grammar = (subjects.__doc__ or "").split("\n\n", 1)[1].strip()
@@ -72,6 +83,7 @@ def page() -> str:
         streams="\n\n".join(f"## {each['name']}\n\n{_block(each)}" for each in topology.streams()),
         to_work=_block(to_work),
         queue=_block(queue_consumer("helpdesk", _HelpdeskJobs.sync_tickets)),
+        due=_block(due_consumer("helpdesk")),
         advisories=_block(advisory_consumer()),
     )
 

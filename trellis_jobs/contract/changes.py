@@ -85,14 +85,19 @@ def _queue_changes(queue: str, old: Any, new: Any) -> Iterator[ContractChange]:
     for field in sorted(was.keys() | now.keys()):
         before, after = was.get(field), now.get(field)
         if before != after:
-            classified = CHANGE_RULES.get(field, unknown)(before, after)
+            classified = _rule_of(field)(before, after)
             yield ContractChange(
                 queue, field, before, after, classified.change_class, classified.why
             )
 
 
+def _rule_of(field: str) -> ChangeRule:
+    group = field.partition(".")[0]
+    return CHANGE_RULES.get(field) or CHANGE_RULES.get(f"{group}.*", unknown)
+
+
 def _flat(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Flatten grouped fields to names such as `keyConcurrency.maxActive`, which have rules."""
+    """Flatten groups to names such as `keyConcurrency.maxActive` and `schedules.nightly`."""
     for name, value in entry.items():
         if name in _GROUPS and isinstance(value, Mapping):
             yield from ((f"{name}.{member}", inner) for member, inner in value.items())
@@ -152,7 +157,9 @@ def _unclassified(old: Any, new: Any) -> list[str]:
 _MAX_SHOWN: Final = 3
 _MANIFEST_FIELDS: Final = frozenset({"format", "service", "jobs"})
 _PAYLOAD_FIELDS: Final = TYPE_FIELDS | {"version", "upgradesFrom"}
-_GROUPS: Final = frozenset(option.field for option in QUEUE_OPTIONS if option.members)
+_GROUPS: Final = frozenset(
+    option.field for option in QUEUE_OPTIONS if option.members or option.named
+)
 CHANGE_RULES: Final[Mapping[str, ChangeRule]] = {
     "payload": _payload,
     "result": _schema("result"),
@@ -162,7 +169,7 @@ CHANGE_RULES: Final[Mapping[str, ChangeRule]] = {
         for member in option.members
     },
     **{
-        option.field: option.change
+        f"{option.field}.*" if option.named else option.field: option.change
         for option in QUEUE_OPTIONS
         if option.field is not None and not option.members
     },

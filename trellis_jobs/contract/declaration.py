@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeV
 from trellis_jobs.contract.key_policy import KeyConcurrency, KeyPolicy, QueueDepth, resolve
 from trellis_jobs.contract.option_kinds import Duration, require
 from trellis_jobs.contract.queue_options import DEFAULTS, QUEUE_OPTIONS
+from trellis_jobs.contract.schedules import Cron, Every, resolve_declared
 from trellis_jobs.contract.versions import Upgrades, check_versions, upgrade
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model.identity import check_service, check_token
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.payload_types import PayloadType
     from trellis_jobs.model.json_values import Json
+    from trellis_jobs.model.schedules.definition import ScheduleDefinition
     from trellis_jobs.model.try_limits import Renewal
 
 P = TypeVar("P")
 R = TypeVar("R")
 
-DEFAULT_RETRY: Final = RetryPolicy(DEFAULTS["max_deliver"], DEFAULTS["backoff"])
+DEFAULT_RETRY: Final = RetryPolicy(
+    DEFAULTS["max_deliver"], DEFAULTS["backoff"], DEFAULTS["max_snoozes"]
+)
 DEFAULT_ACK_WAIT: Final[timedelta] = DEFAULTS["ack_wait"]
 
 
@@ -43,6 +47,7 @@ class JobOptions(TypedDict, total=False):
     concurrency: int
     max_deliver: int
     backoff: Sequence[Duration]
+    max_snoozes: int
     ack_wait: Duration
     renew: Literal["automatic", "manual"]
     delivery_limit: int | None
@@ -56,6 +61,7 @@ class JobOptions(TypedDict, total=False):
     docs: Json
     key: KeyConcurrency | None
     queue: QueueDepth | None
+    schedules: Mapping[str, Cron | Every]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +91,7 @@ class JobType(Generic[P, R]):
     key_policy: KeyPolicy | None = None
     version: int = DEFAULTS["version"]
     upgrades: Upgrades = field(default_factory=dict, hash=False)
+    schedules: Mapping[str, ScheduleDefinition] = field(default_factory=dict, hash=False)
     consumer: str | None = None
     docs: Json = field(default=DEFAULTS["docs"], hash=False)
 
@@ -134,13 +141,18 @@ def declare_queue(
     rest = dict(values)
     tries = rest.pop("max_deliver", DEFAULT_RETRY.max_tries)
     delays = rest.pop("backoff", DEFAULT_RETRY.delays)
+    snoozes = rest.pop("max_snoozes", DEFAULT_RETRY.max_snoozes)
     ack_wait = rest.get("ack_wait", DEFAULT_ACK_WAIT)
+    key_policy = resolve(rest.pop("key", None), rest.pop("queue", None), ack_wait)
+    version = rest.get("version", DEFAULTS["version"])
+    schedules = rest.pop("schedules", DEFAULTS["schedules"])
     return JobType(
         name=name,
         payload=payload,
         result=result,
-        retry=RetryPolicy(tries, delays),
-        key_policy=resolve(rest.pop("key", None), rest.pop("queue", None), ack_wait),
+        retry=RetryPolicy(tries, delays, snoozes),
+        key_policy=key_policy,
+        schedules=resolve_declared(schedules, payload, version, key_policy),
         dead_letters=rest.pop("dlq", DEFAULTS["dlq"]),
         **rest,
     )

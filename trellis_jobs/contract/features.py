@@ -41,6 +41,13 @@ FEATURES: Final = (
         "a replaced job may run at the same time as its replacement",
     ),
     Feature(
+        "message schedules",
+        "2.12",
+        LEVEL_2_12,
+        "delayed jobs wait as delayed redeliveries, and start seconds late when more than about "
+        "100 of them per second are due",
+    ),
+    Feature(
         "fast batches",
         "2.14",
         LEVEL_2_14,
@@ -74,6 +81,10 @@ class Features:
 
     @property
     def atomic_batches(self) -> bool:
+        return self.level >= LEVEL_2_12
+
+    @property
+    def message_schedules(self) -> bool:
         return self.level >= LEVEL_2_12
 
     @property

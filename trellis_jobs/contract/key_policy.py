@@ -16,7 +16,7 @@ from trellis_jobs.contract.option_kinds import (
     require,
 )
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.model.keys.backlog import WhenFull
+from trellis_jobs.model.keys.backlog import WhenDue, WhenFull
 from trellis_jobs.model.keys.fencing import StalePolicy
 from trellis_jobs.model.keys.state import KEYS_BUCKET
 from trellis_jobs.model.keys.template import KeyTemplate
@@ -51,6 +51,7 @@ class QueueDepth:
 
     max_queued_per_key: int = 0
     when_full: str | WhenFull = WhenFull.REJECT
+    when_due: str | WhenDue = WhenDue.WAIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class KeyPolicy:
     stale_policy: StalePolicy
     max_queued: int
     when_full: WhenFull
+    when_due: WhenDue = WhenDue.WAIT
     bucket: str = KEYS_BUCKET
 
 
@@ -85,6 +87,7 @@ def resolve(
         _one_of(StalePolicy, "stale_policy", key.stale_policy),
         depth.max_queued_per_key,
         _one_of(WhenFull, "when_full", depth.when_full),
+        _one_of(WhenDue, "when_due", depth.when_due),
     )
 
 

@@ -12,6 +12,7 @@ from trellis_jobs.contract.documents import Part, Token, first_error
 from trellis_jobs.contract.option import with_fields
 from trellis_jobs.contract.option_kinds import Count
 from trellis_jobs.contract.queue_options import QUEUE_OPTIONS
+from trellis_jobs.contract.schedule_entry import ScheduleEntries  # noqa: F401 - a type by name
 from trellis_jobs.contract.schema_types import DigestOnlyType, SchemaType
 from trellis_jobs.contract.versions import Upgrade, oldest_supported, upgraded_elsewhere
 from trellis_jobs.errors import DeclarationError
@@ -89,9 +90,7 @@ def normalized(document: object) -> dict[str, Any]:
     Raises DeclarationError if it is invalid.
     """
     read = _read(document)
-    written = to_manifest(_contract(read))
-    jobs = {name: _with_unknown(entry, read.jobs[name]) for name, entry in written["jobs"].items()}
-    return {**_with_unknown(written, read), "jobs": jobs}
+    return _with_unknown(to_manifest(_contract(read)), read)
 
 
 def _with_unknown(written: dict[str, Any], read: Part) -> dict[str, Any]:
@@ -99,11 +98,20 @@ def _with_unknown(written: dict[str, Any], read: Part) -> dict[str, Any]:
         str(field.alias): getattr(read, name) for name, field in type(read).model_fields.items()
     }
     inner = {
-        name: _with_unknown(written[name], part)
+        name: _with_unknown_inside(written[name], part)
         for name, part in parts.items()
-        if isinstance(part, Part) and name in written
+        if name in written
     }
     return {**written, **inner, **(read.model_extra or {})}
+
+
+def _with_unknown_inside(written: Any, read: Any) -> Any:
+    """A part of the manifest, or parts by name."""
+    if isinstance(read, Part):
+        return _with_unknown(written, read)
+    if isinstance(read, dict) and any(isinstance(part, Part) for part in read.values()):
+        return {name: _with_unknown_inside(written[name], part) for name, part in read.items()}
+    return written
 
 
 def _read(document: object) -> Manifest:

@@ -33,7 +33,8 @@ class Option:
 
     `attribute` is where JobType has the value, if not under the name of the option. `field` is the
     field of the manifest, or None if the manifest does not have the option as a field; `change`
-    classifies changes of that field. `members` are the options of a group.
+    classifies changes of that field. `members` are the options of a group. `named`: the field has
+    entries by name, and each of them is classified.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Option:
     field: str | None = None
     change: ChangeRule = unknown
     members: tuple[Option, ...] = ()
+    named: bool = False
 
     def value_of(self, queue: Any) -> Any:
         """The value that a JobType has, or for a member of a group a KeyPolicy."""

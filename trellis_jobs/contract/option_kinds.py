@@ -67,6 +67,16 @@ def optional(kind: Kind) -> Kind:
     )
 
 
+def count_unless(default: int) -> Kind:
+    """A count that the manifest has only if it is not the default."""
+    return Kind(
+        json_type=Count | None,
+        check=check_count,
+        to_json=lambda value: None if value == default else value,
+        from_json=lambda value: default if value is None else value,
+    )
+
+
 def one_of(choices: type[StrEnum]) -> Kind:
     # mypy accepts only literals between the brackets of Literal.
     literal: Any = Literal

@@ -29,13 +29,16 @@ from trellis_jobs.contract.option_kinds import (
     RENEWAL,
     SWITCH,
     Kind,
+    count_unless,
     duration_at_least,
     one_of,
     optional,
 )
+from trellis_jobs.contract.schedule_kind import SCHEDULES
 from trellis_jobs.errors import DeclarationError
-from trellis_jobs.model.keys.backlog import WhenFull
+from trellis_jobs.model.keys.backlog import WhenDue, WhenFull
 from trellis_jobs.model.keys.fencing import StalePolicy
+from trellis_jobs.model.retry import DEFAULT_MAX_SNOOZES
 from trellis_jobs.model.try_limits import Renewal
 
 if TYPE_CHECKING:
@@ -114,6 +117,15 @@ DEPTH_OPTIONS: Final = (
         field="whenFull",
         change=change_rules.when_full,
     ),
+    Option(
+        name="when_due",
+        kind=one_of(WhenDue),
+        about="what happens to a delayed job whose key is full when its time comes: it may `wait` "
+        "beyond the limit, or is treated as a new job is, by `when-full`",
+        default=_OF_DEPTH["when_due"],
+        field="whenDue",
+        change=change_rules.when_due,
+    ),
 )
 
 
@@ -163,6 +175,19 @@ QUEUE_OPTIONS: Final = (
         attribute="retry.delays",
         field="backoffMs",
         change=change_rules.backoff,
+    ),
+    Option(
+        name="max_snoozes",
+        kind=count_unless(DEFAULT_MAX_SNOOZES),
+        about="how often handlers may snooze a job with `Snooze`; one more fails it",
+        default=DEFAULT_MAX_SNOOZES,
+        attribute="retry.max_snoozes",
+        field="maxSnoozes",
+        change=may_grow(
+            more="jobs may be snoozed more often",
+            less="jobs fail after fewer snoozes",
+            default=DEFAULT_MAX_SNOOZES,
+        ),
     ),
     Option(
         name="ack_wait",
@@ -277,6 +302,15 @@ QUEUE_OPTIONS: Final = (
         attribute="key_policy",
         field="queue",
         members=DEPTH_OPTIONS,
+    ),
+    Option(
+        name="schedules",
+        kind=SCHEDULES,
+        about="creates jobs at certain times: `Cron(…)` or `Every(…)` for each name",
+        default={},
+        field="schedules",
+        change=change_rules.schedule,
+        named=True,
     ),
     Option(
         name="docs",

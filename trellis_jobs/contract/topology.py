@@ -26,8 +26,23 @@ TO_WORK: Final = "to-work"
 # slow down all others.
 FIXED_DELIVERY: Final = "_src.jobs.work"
 ADVISORY_CONSUMER: Final = "jobs-advisories"
+_ALARMS_PREFIX: Final = "JOBS_ALARMS_"
+DUE_CONSUMER: Final = "due"
+# The lease of an alarm that a worker process holds; after its death another process gets it.
+_ALARM_LEASE: Final = timedelta(seconds=5)
+# Every worker process of a service has a waiting pull; the default of a consumer is 512.
+_MAX_WAITING_PULLS: Final = 10_000
 
 ENQUEUING: Final = (EventKind.CREATED, EventKind.RETRIED)
+# What the work queue copies from the log, and under which subjects. Lanes are for priorities, which
+# a later version will have.
+FILTERS: Final = tuple(map(subjects.of_any_job, ENQUEUING))
+LANE_FILTERS: Final = tuple(map(subjects.of_any_job_in_a_lane, ENQUEUING))
+_TRANSFORMS: Final = (
+    *((each, subjects.WORK_FROM_TOKENS) for each in FILTERS),
+    *((each, subjects.LANE_WORK_FROM_TOKENS) for each in LANE_FILTERS),
+)
+_FORMER_TRANSFORMS: Final = tuple((each, subjects.FORMER_WORK_FROM_TOKENS) for each in FILTERS)
 _ANY_MAX_DELIVERIES: Final = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"
 _MAX_DELIVERIES: Final = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{WORK}.>"
 _ADVISORY_AGE: Final = timedelta(days=7)
@@ -51,8 +66,13 @@ class Topology:
     `work_delivery` is the delivery subject of `to-work`. An existing consumer keeps its subject; a
     new one gets a random subject from `jetstream/setup/work_source.py`.
 
+    `alarms_of` are the services that get a stream for the alarms of their delayed jobs.
+
     `with_control`: False leaves out the stream JOBS_CONTROL, which only some features need and
     older installations do not have.
+
+    `with_lanes`: False for a work queue that copies no jobs with a priority, as older versions of
+    this library created it. Those versions do not start on any other.
     """
 
     features: Features
@@ -62,12 +82,15 @@ class Topology:
     work_delivery: str = FIXED_DELIVERY
     buckets: tuple[str, ...] = ()
     with_control: bool = True
+    alarms_of: tuple[str, ...] = ()
+    with_lanes: bool = True
 
     def streams(self) -> tuple[Config, ...]:
         """In the order in which they must be created: the work queue sources the log."""
         others = map(self._foreign_keys, self.buckets)
         needed = (self.log(), self.work(), self.advisories(), self.keys(), *others)
-        return (*needed, self.control()) if self.with_control else needed
+        control = (self.control(),) if self.with_control else ()
+        return (*needed, *control, *map(self.alarms, self.alarms_of))
 
     def log(self) -> Config:
         config = self._stream(LOG, [subjects.ALL_EVENTS])
@@ -82,12 +105,12 @@ class Topology:
         return config
 
     def work(self) -> Config:
+        # With four transforms, 2.10 sometimes copies no job (seen with 2.10.26).
+        has_lanes = self.with_lanes and self.features.guarded_appends
+        transforms = _TRANSFORMS if has_lanes else _FORMER_TRANSFORMS
         source: Config = {
             "name": LOG,
-            "subject_transforms": [
-                {"src": subjects.of_any_job(kind), "dest": subjects.WORK_FROM_TOKENS}
-                for kind in ENQUEUING
-            ],
+            "subject_transforms": [{"src": src, "dest": dest} for src, dest in transforms],
         }
         if self.features.durable_sourcing:
             source["consumer"] = {"name": TO_WORK, "deliver_subject": self.work_delivery}
@@ -100,6 +123,7 @@ class Topology:
         """The log's durable consumer, which records what the work queue has sourced."""
         if not self.features.durable_sourcing:
             return None
+        lanes = LANE_FILTERS if self.with_lanes else ()
         return {
             "name": TO_WORK,
             "durable_name": TO_WORK,
@@ -109,7 +133,7 @@ class Topology:
             "idle_heartbeat": nanoseconds(timedelta(seconds=1)),
             "max_deliver": -1,
             "max_ack_pending": 1000,
-            "filter_subjects": [subjects.of_any_job(kind) for kind in ENQUEUING],
+            "filter_subjects": [*FILTERS, *lanes],
         }
 
     def advisories(self) -> Config:
@@ -156,6 +180,23 @@ class Topology:
             config["allow_msg_ttl"] = True
         return config
 
+    def alarms(self, service: str) -> Config:
+        """The alarms of one service: of its delayed jobs, and of its schedules (design D28).
+
+        Each service has its own stream, because a stream with message schedules allows rollup: a
+        service could delete all alarms of its stream with one header.
+        """
+        captured = [subjects.alarms_of_service(service), subjects.due_of_service(service)]
+        config = self._stream(alarms_stream(service), captured)
+        config |= {"retention": "workqueue", "discard": "old", "allow_direct": True}
+        if self.features.message_ttl:
+            config["allow_msg_ttl"] = True
+        if self.features.message_schedules:
+            config["allow_msg_schedules"] = True
+        if self.features.fast_batches:
+            config["allow_batched"] = True
+        return config
+
     def _stream(self, name: str, captured: list[str]) -> Config:
         replicas = self.detected_replicas if self.replicas is None else self.replicas
         return {"name": name, "subjects": captured, "storage": "file", "num_replicas": replicas}
@@ -163,6 +204,35 @@ class Topology:
 
 def delivery_subject(token: str) -> str:
     return f"{FIXED_DELIVERY}.{token}"
+
+
+def alarms_stream(service: str) -> str:
+    return f"{_ALARMS_PREFIX}{service}"
+
+
+def is_alarms_stream(name: str) -> bool:
+    return name.startswith(_ALARMS_PREFIX)
+
+
+def service_of_alarms(name: str) -> str | None:
+    """The service whose alarms a stream holds, or None for another stream."""
+    return name.removeprefix(_ALARMS_PREFIX) if is_alarms_stream(name) else None
+
+
+def due_consumer(service: str) -> Config:
+    """The consumer that all worker processes of a service share: one of them gets each alarm."""
+    return {
+        "name": DUE_CONSUMER,
+        "durable_name": DUE_CONSUMER,
+        "filter_subject": subjects.due_of_service(service),
+        "ack_policy": "explicit",
+        "deliver_policy": "all",
+        "replay_policy": "instant",
+        "ack_wait": nanoseconds(_ALARM_LEASE),
+        "max_deliver": -1,
+        "max_ack_pending": -1,
+        "max_waiting": _MAX_WAITING_PULLS,
+    }
 
 
 def consumer_name(service: str, job_type: str) -> str:

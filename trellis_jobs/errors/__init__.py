@@ -6,6 +6,7 @@
     ├── PayloadInvalid              a payload does not match its declared type
     ├── ResultInvalid               a stored result does not match its declared type
     ├── DeadlineInvalid             a deadline is neither a time nor a positive duration
+    ├── RunAtInvalid                delay or run_at of a job is not a time
     ├── JobOptionInvalid            an option of create() is not valid for the queue
     ├── KeyUnresolvable             a payload has no usable value for the queue's key
     ├── PayloadTooLarge             an event would exceed the server's max_payload
@@ -17,8 +18,12 @@
     ├── JobNotFound                 the job does not exist
     ├── JobExists                   a job with this id already exists
     ├── JobIsOver                   the job has ended, so it cannot be cancelled
+    ├── JobNotWaiting               the job runs or has ended, so it cannot be moved
     ├── JobEnded                    wait(): the job ended without a result
     │   └── JobFailed, JobDead, JobCancelled, JobExpired, JobSkipped, JobStale, JobDismissed
+    ├── ScheduleNotFound            the schedule does not exist
+    ├── ScheduleDeclared            the contract declares the schedule, so only a deploy changes it
+    ├── ScheduleRefused             the change of a schedule was not made
     ├── WaitTimeout                 wait(): the job did not end in time
     ├── SomeNotCreated              create_many(): some of the jobs were not created
     ├── NotAdmitted                 a key has no room for a new job
@@ -45,7 +50,8 @@
         ├── CertificateRefused      a server's certificate cannot be verified
         └── StreamFull              a stream has reached a limit and stores no more messages
 
-Retry and Fail, which handlers raise to choose how an attempt ends, are no errors of this library.
+Retry, Snooze and Fail, which handlers raise to choose how an attempt ends, are no errors of this
+library.
 """
 
 from __future__ import annotations
@@ -61,7 +67,7 @@ from trellis_jobs.errors.connection import (
     Unreachable,
     without_secrets,
 )
-from trellis_jobs.errors.handlers import Fail, Retry
+from trellis_jobs.errors.handlers import Fail, Retry, Snooze
 from trellis_jobs.errors.infrastructure import (
     InboxNotPermitted,
     InfrastructureError,
@@ -85,6 +91,7 @@ from trellis_jobs.errors.jobs import (
     JobFailed,
     JobIsOver,
     JobNotFound,
+    JobNotWaiting,
     JobSkipped,
     JobStale,
     SomeNotCreated,
@@ -98,6 +105,7 @@ from trellis_jobs.errors.keys import (
     NotAdmitted,
     QueueFull,
 )
+from trellis_jobs.errors.schedules import ScheduleDeclared, ScheduleNotFound, ScheduleRefused
 from trellis_jobs.errors.usage import (
     CalledInEventLoop,
     DeadlineInvalid,
@@ -111,6 +119,7 @@ from trellis_jobs.errors.usage import (
     PayloadTooLarge,
     ResourceUnavailable,
     ResultInvalid,
+    RunAtInvalid,
     WrongEventLoop,
 )
 
@@ -138,6 +147,7 @@ __all__ = [
     "JobFailed",
     "JobIsOver",
     "JobNotFound",
+    "JobNotWaiting",
     "JobOptionInvalid",
     "JobSkipped",
     "JobStale",
@@ -160,8 +170,13 @@ __all__ = [
     "ResourceUnavailable",
     "ResultInvalid",
     "Retry",
+    "RunAtInvalid",
+    "ScheduleDeclared",
+    "ScheduleNotFound",
+    "ScheduleRefused",
     "ServerTooOld",
     "ServiceMissing",
+    "Snooze",
     "SomeNotCreated",
     "StreamFull",
     "StreamMissing",

@@ -28,8 +28,8 @@ class InfrastructureMissing(InfrastructureError):
 
 
 class StreamMissing(InfrastructureMissing):
-    def __init__(self, stream: str) -> None:
-        super().__init__(f"stream {stream}")
+    def __init__(self, stream: str, remedy: str = "") -> None:
+        super().__init__(f"stream {stream}", remedy)
         self.stream = stream
 
 

@@ -27,8 +27,24 @@ class JobExists(JobsError):
 class JobIsOver(JobsError):
     def __init__(self, job_id: str, state: str) -> None:
         super().__init__(
-            f"job {job_id} is already {state}: only pending, active or retry jobs can be cancelled"
+            f"job {job_id} is already {state}: only scheduled, pending, active or retry jobs can "
+            "be cancelled"
         )
+        self.job_id = job_id
+        self.state = state
+
+
+class JobNotWaiting(JobsError):
+    """The job runs or has ended, so it cannot be moved to another time.
+
+    `shared`: it may run at any moment, because another runtime works on its queue, too.
+    """
+
+    def __init__(self, job_id: str, state: str, *, shared: bool = False) -> None:
+        movable = "scheduled, pending or retry jobs"
+        if shared:
+            movable = "scheduled jobs of a queue that is shared with other runtimes"
+        super().__init__(f"job {job_id} is {state}: only {movable} can be moved to another time")
         self.job_id = job_id
         self.state = state
 

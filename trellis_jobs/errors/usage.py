@@ -38,6 +38,14 @@ class DeadlineInvalid(JobsError, ValueError):
         self.deadline = deadline
 
 
+class RunAtInvalid(JobsError, ValueError):
+    """`delay` or `run_at` of a job is not a time."""
+
+    def __init__(self, given: object, why: str) -> None:
+        super().__init__(f"the time to run, {_shown(given)}: {why}")
+        self.given = given
+
+
 class JobOptionInvalid(JobsError, ValueError):
     """An option of create(), such as `max_tries`, is not valid for the queue."""
 

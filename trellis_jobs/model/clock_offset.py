@@ -1,8 +1,8 @@
-"""Correct the machine's clock by the offset from the server's clock."""
+"""The offset of the machine's clock from the server's clock, and the time of the server."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 # Smaller offsets are ignored: network delays and ordinary clock drift cause them all the time.
@@ -24,3 +24,38 @@ def correction(measured: timedelta, before: timedelta) -> timedelta:
     if abs(measured) <= limit:
         return timedelta()
     return before if before and abs(measured - before) < _STEP else measured
+
+
+class ServerTime:
+    """The latest time that the server's clock has certainly reached. It is never ahead of it.
+
+    Every reply and every stored message that arrives has a time at which the server's clock was.
+    The monotonic clock of this machine continues from it, so that a wrong clock of this machine, or
+    one that jumps, makes no difference. The best of the last one to two minutes counts: the others
+    have travelled for longer, and older ones do not know of a change of the server's clock.
+    """
+
+    _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+    _PERIOD: Final = 60.0
+
+    def __init__(self) -> None:
+        self._began_at = 0.0
+        self._offset: timedelta | None = None
+        self._former_offset: timedelta | None = None
+
+    def observe(self, moment: datetime, monotonic: float) -> None:
+        """`moment` is a time of the server in a message that has arrived by now."""
+        offset = moment - self._steady(monotonic)
+        if self._offset is None or monotonic - self._began_at >= self._PERIOD:
+            self._former_offset, self._offset = self._offset, offset
+            self._began_at = monotonic
+        else:
+            self._offset = max(self._offset, offset)
+
+    def now(self, monotonic: float) -> datetime | None:
+        """Returns None if nothing was observed yet."""
+        known = [each for each in (self._offset, self._former_offset) if each is not None]
+        return self._steady(monotonic) + max(known) if known else None
+
+    def _steady(self, monotonic: float) -> datetime:
+        return self._EPOCH + timedelta(seconds=monotonic)

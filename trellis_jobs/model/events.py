@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
+from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.values import Value, repr_with
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
     from trellis_jobs.model.context import JobContext
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.try_limits import TryLimits
 
@@ -60,6 +60,19 @@ class DecidedFields(TypedDict):
     request: str | None
 
 
+class DescribedFields(TypedDict):
+    """All that is needed to run a job, as keyword arguments for a `Described` event."""
+
+    payload: Json
+    max_tries: int
+    version: int
+    secrets: tuple[str, ...]
+    deadline: datetime | None
+    try_limits: TryLimits | None
+    concurrency: Concurrency | None
+    schedule: str | None
+
+
 class AttemptFields(EventFields):
     attempt: Attempt | None
     concurrency: Concurrency | None
@@ -75,12 +88,19 @@ class Event(Value, frozen=True, kw_only=True):
     at: datetime
     tries: int
 
+    @property
+    def is_snooze(self) -> bool:
+        """Whether the handler snoozed the job: its attempt ended, and did not fail."""
+        return False
+
 
 class Described(Event, frozen=True, kw_only=True):
     """An event with all that is needed to run the job.
 
     `version` is the payload's version. `secrets` are JSON Pointers to its secret fields. `run_at`
-    is the time for which the job is or was scheduled; None if it was to run at once.
+    is the time for which the job is or was scheduled; None if it was to run at once. `schedule` is
+    the name of the schedule that created the job. `by`, `reason` and `request` say who moved,
+    released or retried the job, why, and by which request; None if its service created it.
     """
 
     payload: Json
@@ -92,6 +112,10 @@ class Described(Event, frozen=True, kw_only=True):
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
     run_at: datetime | None = None
+    schedule: str | None = None
+    by: str | None = None
+    reason: str | None = None
+    request: str | None = None
 
     def __repr__(self) -> str:
         return repr_with(self, payload=redacted(self.payload, self.secrets))
@@ -100,15 +124,13 @@ class Described(Event, frozen=True, kw_only=True):
 class Scheduled(Described, frozen=True, kw_only=True):
     """The job exists and waits until `run_at`. Then a `created` event releases it (design D27).
 
-    `by`, `reason` and `request` say who moved the job to another time, and why.
+    `deadline_after` is the queue's default deadline, counted from `run_at`: it moves with the job.
     """
 
     kind: ClassVar[EventKind] = EventKind.SCHEDULED
 
     run_at: datetime
-    by: str | None = None
-    reason: str | None = None
-    request: str | None = None
+    deadline_after: timedelta | None = None
 
 
 class Begun(Described, frozen=True, kw_only=True):
@@ -123,10 +145,6 @@ class Retried(Begun, frozen=True, kw_only=True):
     """An operator started a new run of a failed or dead job."""
 
     kind: ClassVar[EventKind] = EventKind.RETRIED
-
-    by: str | None = None
-    reason: str | None = None
-    request: str | None = None
 
 
 class AttemptEvent(Event, frozen=True, kw_only=True):
@@ -162,12 +180,20 @@ class Heartbeat(AttemptEvent, frozen=True, kw_only=True):
 
 
 class RetryScheduled(AttemptEvent, frozen=True, kw_only=True):
-    """The attempt is over and the job will be retried. In a takeover, `attempt` is the lost one."""
+    """The attempt is over and the job will be retried. In a takeover, `attempt` is the lost one.
+
+    After a snooze, `error` has the type `snooze` and the handler's reason. It is not a failure.
+    """
 
     kind: ClassVar[EventKind] = EventKind.RETRY
 
     error: JobError
     next_attempt_at: datetime | None = None
+
+    @property
+    def is_snooze(self) -> bool:
+        """A snooze gives its try back; an exception whose class is called `snooze` does not."""
+        return self.error.type == Interruption.SNOOZE and self.tries < self.error.tries
 
 
 class Completed(AttemptEvent, frozen=True, kw_only=True):

@@ -14,6 +14,9 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 # connection of a client that sends more than 4096 bytes (max_control_line).
 MAX_TOKEN_LENGTH: Final = 128
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID_LENGTH: Final = 26
+_TIMESTAMP_DIGITS: Final = 10
+_TIMESTAMP_BITS: Final = 48
 _FORTY_BITS: Final = (1 << 40) - 1
 _TEN_BITS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 
@@ -75,6 +78,16 @@ def ulid(milliseconds: int, randomness: int) -> str:
         + _base32(randomness >> 40)
         + _base32(randomness & _FORTY_BITS)
     )
+
+
+def ulid_milliseconds(text: str) -> int | None:
+    """The Unix milliseconds in a ULID. Returns None for any other text."""
+    if len(text) != _ULID_LENGTH or any(digit not in _CROCKFORD for digit in text):
+        return None
+    milliseconds = 0
+    for digit in text[:_TIMESTAMP_DIGITS]:
+        milliseconds = milliseconds << 5 | _CROCKFORD.index(digit)
+    return milliseconds if milliseconds >> _TIMESTAMP_BITS == 0 else None
 
 
 @lru_cache(maxsize=8)

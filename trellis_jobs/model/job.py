@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.model import events as e
 from trellis_jobs.model.notes import NOTHING_NOTED
 from trellis_jobs.model.redaction import redacted
-from trellis_jobs.model.reducer import Illegal, advance
+from trellis_jobs.model.reducer import NOTES, Illegal, advance
 from trellis_jobs.model.values import Value, replace, repr_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from trellis_jobs.model.concurrency import Concurrency, QueuePolicy
     from trellis_jobs.model.context import JobContext
@@ -28,6 +28,13 @@ ERRORS_KEPT: Final = 20
 LOGS_KEPT: Final = 1000
 
 
+class LastSnooze(Value, frozen=True):
+    """The newest snooze of a run. `until` is None when it is over: the job ran, moved or ended."""
+
+    reason: str
+    until: datetime | None
+
+
 class Run(Value, frozen=True, kw_only=True):
     """One run of the job; an operator's retry starts a new run.
 
@@ -36,7 +43,8 @@ class Run(Value, frozen=True, kw_only=True):
     None when its handler ended it. `version` is the payload's version. `secrets` and
     `result_secrets` are JSON Pointers to the secret fields of payload and result. `instance` and
     `app_version` are those of the worker that started the newest try. `run_at` is the time for
-    which the job was scheduled; None if it was to run at once.
+    which the job was scheduled; None if it was to run at once. `schedule` is the name of the
+    schedule that created it. `deadline_after` is as in a `scheduled` event.
     """
 
     payload: Json
@@ -59,6 +67,19 @@ class Run(Value, frozen=True, kw_only=True):
     concurrency: Concurrency | None = None
     queue_policy: QueuePolicy | None = None
     run_at: datetime | None = None
+    schedule: str | None = None
+    deadline_after: timedelta | None = None
+    snooze: LastSnooze | None = None
+
+    @property
+    def snoozed_until(self) -> datetime | None:
+        """When the job runs again. None unless it is snoozed."""
+        return None if self.snooze is None else self.snooze.until
+
+    @property
+    def snooze_reason(self) -> str | None:
+        """The reason of the newest snooze, also when it is over."""
+        return None if self.snooze is None else self.snooze.reason
 
     def __repr__(self) -> str:
         return repr_with(
@@ -94,6 +115,11 @@ class Job(Value, frozen=True, kw_only=True):
         return self.status.max_tries
 
     @property
+    def snoozes(self) -> int:
+        """How often handlers have snoozed the job in this run."""
+        return self.status.snoozes
+
+    @property
     def deadline(self) -> datetime | None:
         return self.status.deadline
 
@@ -127,7 +153,9 @@ class Job(Value, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str | None:
-        """Why the job ended, or its last error, as text."""
+        """Why the job ended or is snoozed, or its last error, as text."""
+        if self.run.snoozed_until is not None:
+            return f"snoozed: {self.run.snooze_reason}"
         if self.run.ended_because is not None or self.last_error is None:
             return self.run.ended_because
         return f"{self.last_error.type}: {self.last_error.message}"
@@ -173,6 +201,8 @@ def _apply_to_job(job: Job | None, event: e.Event, status: JobStatus) -> Job:
         raise TypeError(f"{event.kind} cannot begin a job")
     ended_at = event.at if status.is_over and not job.is_over else job.run.ended_at
     run = _apply_to_run(job.run, event, ended_at)
+    if run.snooze is not None or isinstance(event, e.RetryScheduled):
+        run = _apply_snooze(run, event)
     # Written out, because replace() would take a sixth of the time to project an event.
     return Job(
         address=job.address,
@@ -196,6 +226,8 @@ def _begin(job: Job | None, event: e.Described, status: JobStatus) -> Job:
         concurrency=event.concurrency,
         queue_policy=event.queue_policy,
         run_at=event.run_at,
+        schedule=event.schedule,
+        deadline_after=event.deadline_after if isinstance(event, e.Scheduled) else None,
     )
     continues = job is not None and not job.is_over
     return Job(
@@ -224,9 +256,21 @@ def _continued(run: Run, before: Run) -> Run:
         instance=before.instance,
         app_version=before.app_version,
         errors=before.errors,
+        snooze=None if before.snooze is None else replace(before.snooze, until=None),
         progress=before.progress,
         logs=before.logs,
+        # A released job keeps it, so that its default deadline moves if the job is moved again.
+        deadline_after=run.deadline_after or before.deadline_after,
     )
+
+
+def _apply_snooze(run: Run, event: e.Event) -> Run:
+    """A note leaves a job snoozed. Every other event starts, moves or ends it."""
+    if isinstance(event, e.RetryScheduled) and event.is_snooze:
+        return replace(run, snooze=LastSnooze(event.error.message, event.next_attempt_at))
+    if run.snooze is None or run.snooze.until is None or event.kind in NOTES:
+        return run
+    return replace(run, snooze=replace(run.snooze, until=None))
 
 
 def _apply_to_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
@@ -241,7 +285,7 @@ def _apply_to_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
             app_version = event.app_version
         case e.Completed():
             result, result_secrets = event.result, event.secrets
-        case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
+        case e.RetryScheduled(is_snooze=False) | e.Failed() | e.Dead() | e.Stale():
             errors = (*errors, event.error)[-ERRORS_KEPT:]
         case e.Decided():
             because, by = event.reason, event.by
@@ -268,4 +312,7 @@ def _apply_to_run(run: Run, event: e.Event, ended_at: datetime | None) -> Run:
         concurrency=held,
         queue_policy=run.queue_policy,
         run_at=run.run_at,
+        schedule=run.schedule,
+        deadline_after=run.deadline_after,
+        snooze=run.snooze,
     )

@@ -28,6 +28,8 @@ class Interruption(StrEnum):
     WORK_LOST = "work_lost"
     OTHER_CONTRACT = "other_contract"
     DELIVERIES_EXHAUSTED = "deliveries_exhausted"
+    SNOOZE = "snooze"
+    SNOOZES_EXHAUSTED = "snoozes_exhausted"
 
 
 class JobError(Value, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class JobStatus(Value, frozen=True):
     """`run` is the log sequence of the event that began this run, or 0 until it is stored.
 
-    `next_attempt_at` is the time before which the job must not start.
+    `next_attempt_at` is the time before which the job must not start. `snoozes` is how often
+    handlers have snoozed the job in this run.
     """
 
     state: JobState
@@ -26,6 +27,7 @@ class JobStatus(Value, frozen=True):
     deadline: datetime | None = None
     owner: Attempt | None = None
     next_attempt_at: datetime | None = None
+    snoozes: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -46,6 +48,7 @@ class JobStatus(Value, frozen=True):
             self.deadline,
             self.owner,
             self.next_attempt_at,
+            self.snoozes,
         )
 
 

@@ -94,7 +94,7 @@ def advance(before: JobStatus | None, event: e.Event) -> JobStatus | Illegal:
     if state not in rule.legal_from and not _is_foreign_restart(state, event):
         return Illegal(f"{event.kind} is not legal from {state or 'nothing'}")
     if isinstance(event, e.Described):
-        return begin(event)
+        return begin(event, snoozes=0 if before is None or before.is_over else before.snoozes)
     if before is None:
         return Illegal(f"{event.kind} cannot begin a run")
     if not rule.owner_check(before, event):
@@ -102,7 +102,8 @@ def advance(before: JobStatus | None, event: e.Event) -> JobStatus | Illegal:
     return _move(before, event, rule.leads_to)
 
 
-def begin(event: e.Described, run: int = 0) -> JobStatus:
+def begin(event: e.Described, run: int = 0, snoozes: int = 0) -> JobStatus:
+    """`snoozes`: those before the job was moved to another time or released. A new run has none."""
     if isinstance(event, e.Scheduled):
         return JobStatus(
             S.SCHEDULED,
@@ -111,8 +112,9 @@ def begin(event: e.Described, run: int = 0) -> JobStatus:
             run,
             event.deadline,
             next_attempt_at=event.run_at,
+            snoozes=snoozes,
         )
-    return JobStatus(S.PENDING, event.tries, event.max_tries, run, event.deadline)
+    return JobStatus(S.PENDING, event.tries, event.max_tries, run, event.deadline, snoozes=snoozes)
 
 
 def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:
@@ -123,6 +125,10 @@ def _is_foreign_restart(state: JobState | None, event: e.Event) -> bool:
 def _move(before: JobStatus, event: e.Event, leads_to: JobState | None) -> JobStatus:
     if leads_to is None:
         return before
+    next_attempt_at, snoozes = None, before.snoozes
+    if isinstance(event, e.RetryScheduled):
+        next_attempt_at = event.next_attempt_at
+        snoozes += event.is_snooze
     return JobStatus(
         leads_to,
         # Other events may have been written by a process that had not seen the newest attempt.
@@ -131,5 +137,6 @@ def _move(before: JobStatus, event: e.Event, leads_to: JobState | None) -> JobSt
         before.run,
         before.deadline,
         owner=event.attempt if isinstance(event, e.Started) else None,
-        next_attempt_at=event.next_attempt_at if isinstance(event, e.RetryScheduled) else None,
+        next_attempt_at=next_attempt_at,
+        snoozes=snoozes,
     )

@@ -10,11 +10,17 @@ from trellis_jobs.model.values import Value
 # Random extra delay, as a share, so that jobs that failed together do not retry together.
 # It only lengthens the delay: the declared delay is the minimum.
 JITTER: Final = 0.1
+# A job that snoozes every minute ends after 17 hours, and every hour after 6 weeks. Each snooze
+# appends two events, so its history has about 1 MB by then.
+DEFAULT_MAX_SNOOZES: Final = 1_000
 
 
 class RetryPolicy(Value, frozen=True):
+    """`max_snoozes`: how often handlers may snooze a job. One more fails it."""
+
     max_tries: int
     delays: tuple[timedelta, ...]
+    max_snoozes: int = DEFAULT_MAX_SNOOZES
 
     def delay_after(self, tries: int, random: float) -> timedelta:
         """The delay after `tries` tries; the last declared one repeats. `random` is in [0, 1)."""

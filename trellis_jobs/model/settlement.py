@@ -11,7 +11,7 @@ from trellis_jobs.model import events as e
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
 from trellis_jobs.model.redaction import redacted
-from trellis_jobs.model.values import Value, repr_with
+from trellis_jobs.model.values import Value, replace, repr_with
 
 if TYPE_CHECKING:
     from trellis_jobs.model.attempts import Attempt
@@ -60,8 +60,25 @@ class ContractMismatch(Value, frozen=True):
     after: timedelta
 
 
+class Snoozed(Value, frozen=True):
+    """The handler asked to run again at `until`: not a failure, and no try is used.
+
+    `error` has the type `snooze` and the handler's reason.
+    """
+
+    error: JobError
+    until: datetime
+
+
 Outcome: TypeAlias = (
-    Succeeded | Retryable | Fatal | JobAlreadyEnded | Superseded | Interrupted | ContractMismatch
+    Succeeded
+    | Retryable
+    | Fatal
+    | JobAlreadyEnded
+    | Superseded
+    | Interrupted
+    | ContractMismatch
+    | Snoozed
 )
 
 
@@ -92,7 +109,10 @@ class Settlement(Value, frozen=True):
 
 
 class AttemptContext(Value, frozen=True):
-    """The attempt that is to be settled, and the settings of its job and queue."""
+    """The attempt that is to be settled, and the settings of its job and queue.
+
+    `snoozes` is how often the job was snoozed before this attempt.
+    """
 
     job: JobAddress
     context: JobContext
@@ -103,6 +123,8 @@ class AttemptContext(Value, frozen=True):
     dead_letters: bool = True
     is_last_delivery: bool = False
     concurrency: Concurrency | None = None
+    snoozes: int = 0
+    deadline: datetime | None = None
 
     def event_fields(self, at: datetime) -> e.AttemptFields:
         """The fields that all events of this attempt have."""
@@ -143,15 +165,29 @@ def settle(
             return _retry(error, planned if after is None else after, running, at, notes)
         case Fatal(error):
             return _fail(error, running, at, notes)
+        case Interrupted() | ContractMismatch() | Snoozed():
+            return _settle_unfailed_job(outcome, running, at, notes)
+        case JobAlreadyEnded() | Superseded():
+            return _settle_lost_job(outcome, running, at)
+        case _:
+            assert_never(outcome)
+
+
+def _settle_unfailed_job(
+    outcome: Interrupted | ContractMismatch | Snoozed,
+    running: AttemptContext,
+    at: datetime,
+    notes: Notes,
+) -> Settlement:
+    """Settle an attempt that ended before its job was done, without an error of the job."""
+    match outcome:
         case Interrupted():
             return _requeue(_shutdown(running, at), running, at, notes)
         case ContractMismatch(error, after):
             end = _fail if running.is_last_delivery else partial(_requeue, delay=after)
             return end(error, running, at, notes)
-        case JobAlreadyEnded() | Superseded():
-            return _settle_lost_job(outcome, running, at)
-        case _:
-            assert_never(outcome)
+        case Snoozed(error, until):
+            return _snooze(error, until, running, at, notes)
 
 
 def _settle_lost_job(
@@ -202,6 +238,35 @@ def _shutdown(running: AttemptContext, at: datetime) -> JobError:
         tries=running.tries,
         at=at,
     )
+
+
+def _snooze(
+    reason: JobError, until: datetime, running: AttemptContext, at: datetime, notes: Notes
+) -> Settlement:
+    """Put the job back until then, or until its deadline, when the next delivery expires it."""
+    if running.snoozes >= running.policy.max_snoozes:
+        return _fail(_snoozes_exhausted(reason, running.snoozes), running, at, notes)
+    if running.is_last_delivery:
+        return _mark_dead(_snoozed_on_last_delivery(reason), running, at, notes)
+    due = min(until, at + MAX_RETRY_DELAY, running.deadline or until)
+    return _requeue(reason, running, at, notes, max(due - at, timedelta()))
+
+
+def _snoozed_on_last_delivery(reason: JobError) -> JobError:
+    message = (
+        "the handler snoozed the job on its last delivery: raise the queue's delivery_limit, or "
+        f"declare none, and retry the job. It was snoozed because: {reason.message}"
+    )
+    return replace(reason, type=Interruption.DELIVERIES_EXHAUSTED, message=message)
+
+
+def _snoozes_exhausted(reason: JobError, snoozes: int) -> JobError:
+    message = (
+        f"the handler snoozed the job again after {snoozes} snoozes: let it snooze for longer or "
+        "fail earlier, or raise the queue's max_snoozes, and retry the job. It was snoozed "
+        f"because: {reason.message}"
+    )
+    return replace(reason, type=Interruption.SNOOZES_EXHAUSTED, message=message)
 
 
 def _requeue(

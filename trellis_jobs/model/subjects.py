@@ -1,16 +1,22 @@
 """All NATS subjects of this system, built and parsed in one place.
 
 trellis.jobs.<service>.<type>.<id>.<event>                   lifecycle, the log
+trellis.jobs.<service>.<type>.<id>.<lane>.<event>            reserved: first events with a priority
 trellis.jobs.workers.<service>.<type>.<instance>.heartbeat   presence
 trellis.work.<service>.<type>.<id>                           work, sourced from the log
+trellis.alarm.<service>.<family>.<type>.<name>               an alarm; the server keeps it
+trellis.due.<service>.<family>.<type>.<name>                 the alarm when its time has come
+trellis.work.<service>.<type>.<id>.<lane>                    reserved: work with a priority
 trellis.control.jobs.operations.<id>                         bulk operations, newest value
 trellis.control.jobs.workers.<service>.<instance>            worker processes, newest value
+trellis.control.jobs.schedules.<service>.<type>.<name>       schedules, newest value
 trellis.hints.jobs.workers.<service>.<instance>              a worker's record was stored
 rpc.v1.<method>                                              requests to the admin runtime
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
@@ -31,11 +37,19 @@ ALL_PRESENCE: Final = "trellis.jobs.workers.>"
 # The tokens after trellis.jobs.workers: service, type, instance and "heartbeat".
 PRESENCE_TOKEN_COUNT: Final = 4
 RESERVED_WORK: Final = f"trellis.work.{PRESENCE_NAME}.>"
-WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
+# A source writes all its transforms into every work message, so these are short.
+WORK_FROM_TOKENS: Final = "trellis.work.$1.$2.$3"
+LANE_WORK_FROM_TOKENS: Final = "trellis.work.$1.$2.$3.$4"
+# The same as WORK_FROM_TOKENS, as sources without lanes have it.
+FORMER_WORK_FROM_TOKENS: Final = "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
 # The transforms of the original runtimes, which put all jobs of a queue under one subject.
 WORK_WITHOUT_IDS: Final = frozenset(
     {"trellis.work.$1.$2", "trellis.work.{{wildcard(1)}}.{{wildcard(2)}}"}
 )
+ALL_ALARMS: Final = "trellis.alarm.>"
+ALL_DUE: Final = "trellis.due.>"
+_SCHEDULES: Final = "trellis.control.jobs.schedules"
+ALL_SCHEDULES: Final = f"{_SCHEDULES}.*.*.*"
 _RPC: Final = "rpc.v1."
 # Inboxes of clients, and the reply subjects that servers substitute between accounts.
 _INBOXES: Final = ("_INBOX", "_R_.")
@@ -57,6 +71,27 @@ class WorkSubject(Value, frozen=True):
     job: JobAddress
 
 
+class AlarmFamily(StrEnum):
+    """What an alarm is for. `name` in its subject is the id of a job, or a schedule's name."""
+
+    JOB = "job"
+    SCHEDULE = "schedule"
+
+
+class AlarmAddress(Value, frozen=True):
+    """What waits for a moment: a job until it may run, or a schedule until its next tick."""
+
+    service: str
+    family: AlarmFamily
+    job_type: str
+    name: str
+
+    def __post_init__(self) -> None:
+        check_service(self.service)
+        check_token("job type", self.job_type)
+        check_token(self.family, self.name)
+
+
 class WorkerSubject(Value, frozen=True):
     """The subject of the record of a worker process."""
 
@@ -65,6 +100,9 @@ class WorkerSubject(Value, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.service}/{self.instance}"
+
+
+_ALARM_FAMILIES: Final = frozenset(family.value for family in AlarmFamily)
 
 
 def lifecycle(job: JobAddress, kind: EventKind) -> str:
@@ -115,6 +153,15 @@ def of_kind(service: str, job_type: str, kind: EventKind) -> str:
 
 def of_any_job(kind: EventKind) -> str:
     return matching(kind=kind)
+
+
+def of_any_job_in_a_lane(kind: EventKind) -> str:
+    """Like `of_any_job`, for jobs with a priority, whose subjects name a lane.
+
+    The lane comes before the event. With `created.<lane>` the heartbeats of an instance that is
+    called `created` would match, and become work.
+    """
+    return f"trellis.jobs.*.*.*.*.{kind.value}"
 
 
 def presence(service: str, job_type: str, instance: str) -> str:
@@ -189,6 +236,44 @@ def stream_of_bucket(bucket: str) -> str:
     return f"KV_{bucket}"
 
 
+def alarm_of_job(job: JobAddress) -> AlarmAddress:
+    return AlarmAddress(job.service, AlarmFamily.JOB, job.job_type, job.job_id)
+
+
+def alarm(address: AlarmAddress) -> str:
+    """Where the server keeps an alarm until its time has come."""
+    return f"trellis.alarm.{_alarm_tokens(address)}"
+
+
+def due(address: AlarmAddress) -> str:
+    """Where the server publishes an alarm when its time has come."""
+    return f"trellis.due.{_alarm_tokens(address)}"
+
+
+def alarms_of_service(service: str) -> str:
+    return f"trellis.alarm.{service}.>"
+
+
+def due_of_service(service: str) -> str:
+    return f"trellis.due.{service}.>"
+
+
+def due_address(subject: str) -> AlarmAddress | None:
+    """The alarm whose time has come, or None for another subject."""
+    match subject.split("."):
+        case ["trellis", "due", service, family, job_type, name] if family in _ALARM_FAMILIES:
+            try:
+                return AlarmAddress(service, AlarmFamily(family), job_type, name)
+            except InvalidToken:
+                return None
+        case _:
+            return None
+
+
+def _alarm_tokens(address: AlarmAddress) -> str:
+    return f"{address.service}.{address.family.value}.{address.job_type}.{address.name}"
+
+
 def operation(operation_id: str) -> str:
     """The record of a bulk operation. Only the admin runtime reads and writes it."""
     return f"trellis.control.jobs.operations.{check_token('operation', operation_id)}"
@@ -214,6 +299,28 @@ def worker_hint(service: str, instance: str) -> str:
 
 def worker_hints_of_service(service: str) -> str:
     return f"trellis.hints.jobs.workers.{service}.*"
+
+
+def schedule(service: str, job_type: str, name: str) -> str:
+    """The record of a schedule. Its service, operators and admin runtimes write it."""
+    tokens = (check_service(service), check_token("job type", job_type))
+    return f"{_SCHEDULES}.{'.'.join(tokens)}.{check_token('schedule', name)}"
+
+
+def schedules_of_service(service: str) -> str:
+    return f"{_SCHEDULES}.{service}.*.*"
+
+
+def schedule_address(subject: str) -> AlarmAddress | None:
+    """The schedule whose record is stored under a subject, or None."""
+    match subject.removeprefix(f"{_SCHEDULES}.").split("."):
+        case [service, job_type, name] if subject.startswith(f"{_SCHEDULES}."):
+            try:
+                return AlarmAddress(service, AlarmFamily.SCHEDULE, job_type, name)
+            except InvalidToken:
+                return None
+        case _:
+            return None
 
 
 def rpc(method: str) -> str:

@@ -38,6 +38,7 @@ class Phase(StrEnum):
     WAITING_FOR_KEY = "waiting-for-key"
     WAITING = "waiting"
     BACKING_OFF = "backing-off"
+    SNOOZED = "snoozed"
     DELAYED = "delayed"
     RUNNING = "running"
     OVER = "over"
@@ -152,10 +153,11 @@ def _spans_between(
     due = _due(before)
     if due is None:
         return _waiting(before.job, before.at, then)
+    phase = Phase.SNOOZED if before.event.is_snooze else Phase.BACKING_OFF
     if due >= (end or now):
-        return [TimelineSpan(Phase.BACKING_OFF, before.at, end, until=due)]
+        return [TimelineSpan(phase, before.at, end, until=due)]
     return [
-        TimelineSpan(Phase.BACKING_OFF, before.at, due, until=due),
+        TimelineSpan(phase, before.at, due, until=due),
         *_waiting(before.job, due, then),
     ]
 

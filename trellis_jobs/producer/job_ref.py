@@ -14,24 +14,33 @@ from trellis_jobs.errors import (
     JobNotFound,
     JobsError,
     NotConfirmed,
+    RunAtInvalid,
     WaitTimeout,
 )
 from trellis_jobs.jetstream.client.own_loop import require_running
+from trellis_jobs.jetstream.log.decide_again import Appended
 from trellis_jobs.jetstream.log.end_notices import watch_job
+from trellis_jobs.model import subjects
+from trellis_jobs.model.alarms import MAX_HOLD
+from trellis_jobs.model.delays import MOVABLE, RELEASABLE
 from trellis_jobs.model.events import Begun, Cancelled, Completed, Event, EventKind
 from trellis_jobs.model.job import Job, fold, reduce
 from trellis_jobs.model.job_errors import MESSAGE_LIMIT, bounded
 from trellis_jobs.model.job_redaction import SecretPointers, redact_event, redact_job
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import Value
+from trellis_jobs.producer.job_move import JobMove
 from trellis_jobs.producer.job_snapshot import JobSnapshot, read_result
+from trellis_jobs.producer.run_times import Delay, absolute_run_at
 from trellis_jobs.producer.submission import REQUEST_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Collection, Mapping
+    from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.environment import Environment
+    from trellis_jobs.jetstream.alarms.alarms import Alarms
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
@@ -59,6 +68,7 @@ class JobAccess(Value, frozen=True):
     events: EventLog
     environment: Environment
     keys: KeyCoordinator | None
+    alarms: Alarms
 
 
 class JobRef(Generic[R_co]):
@@ -84,6 +94,7 @@ class JobRef(Generic[R_co]):
         self._events = access.events
         self._environment = access.environment
         self._keys = access.keys
+        self._alarms = access.alarms
 
     @property
     def id(self) -> str:
@@ -137,7 +148,57 @@ class JobRef(Generic[R_co]):
                 raise JobNotFound(self.id)
             if ended.head.status.state is not JobState.CANCELLED:
                 raise JobIsOver(self.id, ended.head.status.state)
+            if isinstance(ended, Appended) and _is_scheduled(ended.before):
+                self._alarms.remove([subjects.alarm_of_job(self.address)])
             if self._keys is not None:
+                await self._leave_key(self._keys)
+
+    async def reschedule(
+        self,
+        *,
+        delay: Delay | None = None,
+        run_at: datetime | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Moves a job that waits, also for its next try, to another time, as in create().
+
+        It keeps its tries. Raises JobNotWaiting if the job runs or has ended, and DeadlineInvalid
+        if it would expire before that time. On a queue that is shared with other runtimes, only a
+        job that is scheduled can be moved.
+        """
+        moved_to = absolute_run_at(delay, run_at, self._environment.now())
+        if moved_to is None:
+            raise RunAtInvalid(None, "pass delay or run_at")
+        await self._move(moved_to, MOVABLE, reason)
+
+    async def run_now(self, reason: str | None = None) -> None:
+        """Lets a job that waits for its time, or for its next try, run at once.
+
+        Raises JobNotWaiting if the job runs or has ended. A pending job is not changed: it may run
+        already.
+        """
+        await self._move(self._environment.now(), RELEASABLE, reason)
+
+    async def _move(
+        self, run_at: datetime, legal_from: Collection[JobState], reason: str | None
+    ) -> None:
+        move = JobMove(
+            address=self.address,
+            run_at=run_at,
+            legal_from=legal_from,
+            reason=None if reason is None else bounded(str(reason), MESSAGE_LIMIT),
+            events=self._events,
+            alarms=self._alarms,
+            environment=self._environment,
+            timeout=self.request_timeout,
+            shared=self._queue.shared,
+        )
+        async with self._with_timeout(f"the new time of job {self.id}"):
+            before = await move.carry_out(self._since)
+            is_in_key = before is not None and before.state is not JobState.SCHEDULED
+            # A job that is released at once keeps its place: it may be in use again by now.
+            is_released_soon = run_at <= self._environment.now() + MAX_HOLD
+            if self._keys is not None and is_in_key and not is_released_soon:
                 await self._leave_key(self._keys)
 
     async def events(self, *, reveal: bool = False) -> list[Event]:
@@ -263,3 +324,7 @@ class JobRef(Generic[R_co]):
         if job.state is JobState.COMPLETED:
             return read_result(self.id, self._queue.result, job.result)
         raise _ERROR_BY_STATE.get(job.state, JobEnded)(self.id, job.state, job.why)
+
+
+def _is_scheduled(latest: Latest) -> bool:
+    return latest.head.status.state is JobState.SCHEDULED

@@ -75,6 +75,21 @@ class JobSnapshot(Generic[R_co]):
         return self.job.max_tries
 
     @property
+    def snoozes(self) -> int:
+        """How often handlers have snoozed the job, since an operator retried it if one did."""
+        return self.job.snoozes
+
+    @property
+    def snoozed_until(self) -> datetime | None:
+        """When the job runs again. None unless it is snoozed now."""
+        return self.job.run.snoozed_until
+
+    @property
+    def snooze_reason(self) -> str | None:
+        """The reason of the newest snooze, also after the job has run again."""
+        return self.job.run.snooze_reason
+
+    @property
     def created_at(self) -> datetime:
         return self.job.created_at
 
@@ -87,8 +102,13 @@ class JobSnapshot(Generic[R_co]):
         return self.job.deadline
 
     @property
+    def run_at(self) -> datetime | None:
+        """The time for which the job is or was scheduled. None if it was to run at once."""
+        return self.job.run.run_at
+
+    @property
     def next_attempt_at(self) -> datetime | None:
-        """When the next try of a job in state `retry` is due."""
+        """When a job in state `scheduled` or `retry` may run."""
         return self.job.status.next_attempt_at
 
     @property
@@ -109,7 +129,7 @@ class JobSnapshot(Generic[R_co]):
 
     @property
     def why(self) -> str | None:
-        """A sentence: why the job ended, or its latest error."""
+        """A sentence: why the job ended or is snoozed, or its latest error."""
         return self.job.why
 
     @property

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trellis_jobs.contract.topology import Topology, foreign_buckets
 from trellis_jobs.errors import NotPermitted
+from trellis_jobs.jetstream.alarms.alarms import Alarms
 from trellis_jobs.jetstream.control.worker_records import WorkerRecords
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
 from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from trellis_jobs.service.deployment import Deployment
     from trellis_jobs.service.runtime import Runtime
     from trellis_jobs.service.worker_selection import SelectedWorkers
+    from trellis_jobs.worker.host import WorkerHost
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +86,13 @@ async def _provision(
     connection: Connection, contract: ServiceContract, features: Features, replicas: Replicas
 ) -> None:
     buckets = foreign_buckets(contract.queues.values())
-    topology = Topology(features, replicas.requested, replicas.detected, buckets=buckets)
+    topology = Topology(
+        features,
+        replicas.requested,
+        replicas.detected,
+        buckets=buckets,
+        alarms_of=(contract.service,),
+    )
     try:
         await provision(connection, topology)
     except NotPermitted as denied:
@@ -108,32 +116,43 @@ def _keys(
     }
 
 
-def assemble(service: str, dependencies: HostDependencies, workers: SelectedWorkers) -> Connected:
+def assemble(
+    contract: ServiceContract, dependencies: HostDependencies, workers: SelectedWorkers
+) -> Connected:
     """Makes the producer, and a worker host if there are handlers."""
-    host = None
-    if workers.handlers:
-        from trellis_jobs.worker.host import WorkerHost  # noqa: PLC0415 - producers need none
-
-        host = WorkerHost(
-            service,
-            workers.handlers,
-            dependencies,
-            concurrency=workers.concurrency,
-            shared_limit=workers.shared_limit,
-        )
+    service, events = contract.service, dependencies.events
+    alarms = Alarms(dependencies.connection, events.features, dependencies.environment.server_now)
     producer = Producer(
         service,
-        dependencies.events,
+        events,
         dependencies.keys,
         dependencies.telemetry,
         dependencies.environment,
+        alarms,
     )
+    host = None
+    if workers.handlers:
+        host = _worker_host(contract, dependencies, workers, producer, alarms)
     dependencies.connection.on_reconnect(producer.full_keys.reset)
     return Connected(
-        dependencies.connection,
-        dependencies.events,
-        dependencies.keys,
-        producer,
-        host,
-        asyncio.Event(),
+        dependencies.connection, events, dependencies.keys, alarms, producer, host, asyncio.Event()
+    )
+
+
+def _worker_host(
+    contract: ServiceContract,
+    dependencies: HostDependencies,
+    workers: SelectedWorkers,
+    producer: Producer,
+    alarms: Alarms,
+) -> WorkerHost:
+    from trellis_jobs.scheduler.assemble import alarm_worker  # noqa: PLC0415 - producers need none
+    from trellis_jobs.worker.host import WorkerHost  # noqa: PLC0415
+
+    return WorkerHost(
+        contract.service,
+        workers.handlers,
+        replace(dependencies, alarms=alarm_worker(contract, dependencies, producer, alarms)),
+        concurrency=workers.concurrency,
+        shared_limit=workers.shared_limit,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from trellis_jobs.contract.topology import LOG, WORK, consumer_of
@@ -16,6 +17,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.client.own_loop import require_running
 from trellis_jobs.jetstream.client.server_clock import CorrectedClock
+from trellis_jobs.model.clock_offset import ServerTime
 from trellis_jobs.model.identity import JobAddress, check_token_argument
 from trellis_jobs.producer.job_ref import JobAccess, JobRef
 from trellis_jobs.producer.submission import CreatedJob, Request
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.environment import Environment
+    from trellis_jobs.jetstream.alarms.alarms import Alarms
     from trellis_jobs.jetstream.client.connect_options import ConnectOptions
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.startup import Startup
@@ -51,6 +54,7 @@ class Connected:
     connection: Connection
     events: EventLog
     keys: Mapping[str, KeyCoordinator]
+    alarms: Alarms
     producer: Producer
     host: WorkerHost | None
     stopped: asyncio.Event
@@ -97,8 +101,10 @@ class Runtime:
     async def _corrected_clock(self, connection: Connection) -> AsyncIterator[None]:
         """Uses the server's time for jobs while connected, if the machine's clock is wrong."""
         own = self.environment
-        clock = self.clock = CorrectedClock(own.now, self._time_requests())
-        self.environment = replace(own, now=clock.now, clock_ahead=clock.ahead)
+        timed = replace(own, server_time=ServerTime())
+        clock = CorrectedClock(own.now, self._time_requests(), timed.observe_server_time)
+        self.clock = clock
+        self.environment = replace(timed, now=clock.now, clock_ahead=clock.ahead)
         measuring = asyncio.create_task(clock.keep_measuring(connection))
         try:
             yield
@@ -170,9 +176,13 @@ class Runtime:
         *,
         job_id: str | None,
         deadline: datetime | None,
+        run_at: datetime | None = None,
         **options: Unpack[TryOptions],
     ) -> JobRef[R]:
-        return (await self.submit(queue, payload, job_id=job_id, deadline=deadline, **options)).ref
+        submitted = await self.submit(
+            queue, payload, job_id=job_id, deadline=deadline, run_at=run_at, **options
+        )
+        return submitted.ref
 
     async def submit(
         self,
@@ -181,11 +191,14 @@ class Runtime:
         *,
         job_id: str | None,
         deadline: datetime | None,
+        run_at: datetime | None = None,
         **options: Unpack[TryOptions],
     ) -> Accepted[JobRef[R]] | Replaced[JobRef[R]]:
         """Raises NotAdmitted if no job was created."""
         producer = self.connected_here().producer
-        request = producer.request(queue, payload, job_id=job_id, deadline=deadline, **options)
+        request = producer.request(
+            queue, payload, job_id=job_id, deadline=deadline, run_at=run_at, **options
+        )
         created = await producer.create(request)
         ref = self._ref(queue, created)
         return Accepted(ref) if created.replaced is None else Replaced(ref, created.replaced)
@@ -196,10 +209,12 @@ class Runtime:
         payloads: Iterable[P],
         *,
         deadline: datetime | None,
+        run_at: datetime | None = None,
         **options: Unpack[TryOptions],
     ) -> list[JobRef[R]]:
         producer = self.connected_here().producer
-        requests = list(_requests(producer, queue, payloads, deadline, options))
+        request = partial(producer.request, queue, deadline=deadline, run_at=run_at, **options)
+        requests = list(_requests(request, payloads))
         created, access = await producer.create_many(requests), self._access(queue)
         return [JobRef(each.address, queue, access, since=each.sequence) for each in created]
 
@@ -215,20 +230,15 @@ class Runtime:
 
     def _access(self, queue: JobType[Any, Any]) -> JobAccess:
         live = self.connected
-        return JobAccess(live.connection, live.events, self.environment, live.keys.get(queue.name))
+        keys = live.keys.get(queue.name)
+        return JobAccess(live.connection, live.events, self.environment, keys, live.alarms)
 
 
-def _requests(
-    producer: Producer,
-    queue: JobType[P, Any],
-    payloads: Iterable[P],
-    deadline: datetime | None,
-    options: TryOptions,
-) -> Iterator[Request]:
+def _requests(request: Callable[[P], Request], payloads: Iterable[P]) -> Iterator[Request]:
     made = 0
     try:
         for payload in payloads:
-            yield producer.request(queue, payload, deadline=deadline, **options)
+            yield request(payload)
             made += 1
     except (PayloadInvalid, KeyUnresolvable) as refused:
         raise refused.of_item(made) from refused

@@ -148,7 +148,7 @@ class Service(Generic[J]):
                 self.deployment,
             )
             dependencies = await startup.until_ready(prepare)
-            async with self._running(assemble(self.name, dependencies, selected)):
+            async with self._running(assemble(self.contract, dependencies, selected)):
                 yield self
 
     def connect_sync(

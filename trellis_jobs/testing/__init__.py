@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trellis_jobs.testing.accounts import Accounts
+from trellis_jobs.testing.clock import Clock
 from trellis_jobs.testing.connected_service import ConnectService
 from trellis_jobs.testing.drain import Drained, NotDrained, drain
 from trellis_jobs.testing.enqueued import Enqueued, assert_enqueued, enqueued, refute_enqueued
@@ -12,6 +13,7 @@ from trellis_jobs.testing.recording_job import RecordedCalls
 
 __all__ = [
     "Accounts",
+    "Clock",
     "ConnectService",
     "Drained",
     "Enqueued",

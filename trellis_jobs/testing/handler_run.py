@@ -19,8 +19,8 @@ from typing import (
 
 from trellis_jobs.contract.payload_types import PayloadType
 from trellis_jobs.errors import DeclarationError
+from trellis_jobs.model import values
 from trellis_jobs.model.job_errors import Interruption
-from trellis_jobs.model.retry import RetryPolicy
 from trellis_jobs.model.states import JobState
 from trellis_jobs.producer.submission import Producer
 from trellis_jobs.service.queue import Queue
@@ -29,8 +29,8 @@ from trellis_jobs.service.runtime import Connected, Runtime
 from trellis_jobs.telemetry import Telemetry
 from trellis_jobs.testing.earlier_tries import use_up_tries
 from trellis_jobs.testing.interruptions import Interruptions
-from trellis_jobs.testing.memory_client import memory_connection
-from trellis_jobs.testing.memory_worker import MemoryDependencies, MemoryWorker
+from trellis_jobs.testing.memory_dependencies import MemoryDependencies, memory_dependencies
+from trellis_jobs.testing.memory_worker import MemoryWorker
 from trellis_jobs.testing.recording_job import RecordedCalls, RecordingJob
 from trellis_jobs.worker.current_job import CURRENT
 from trellis_jobs.worker.handlers import Handler
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.producer.job_ref import JobRef
     from trellis_jobs.producer.job_snapshot import JobSnapshot
+    from trellis_jobs.testing.clock import Clock
     from trellis_jobs.worker.active_job import ActiveJob
 
 P = TypeVar("P")
@@ -53,16 +54,19 @@ _TIMEOUTS: Final = frozenset({Interruption.TIMEOUT, Interruption.VISIBILITY_TIME
 class HandlerRunOptions(TypedDict, total=False):
     """Options of a handler run. The default is the first try of a new job.
 
-    `redelivered` is how often the job was delivered before. By default, once for each earlier try.
+    `snoozes` is how often the job was snoozed before. `redelivered` is how often it was delivered
+    before; by default, once for each earlier try and snooze.
     `cancel_when` is called after each progress, log or heartbeat of the handler. The job is
-    cancelled when it first returns True.
+    cancelled when it first returns True. `clock` is the clock from which the job takes its times.
     """
 
     tries: int
     max_tries: int
+    snoozes: int
     redelivered: int
     deadline: float | timedelta | datetime
     cancel_when: Callable[[RecordedCalls], bool]
+    clock: Clock
 
 
 class OlderPayloadOptions(HandlerRunOptions, total=False):
@@ -101,9 +105,13 @@ class HandlerRun(Generic[P, R]):
         self._version: int = options.get("version", queue.type.version)
         self.recorded = RecordedCalls()
         self._runtime = queue.runtime
+        clock: Clock | None = options.get("clock")
+        own = queue.runtime.environment
+        self._environment = own if clock is None else clock.in_environment(own)
         self._payload = payload
         self._tries = options.get("tries", 1)
-        self._redelivered = options.get("redelivered", self._tries - 1)
+        self._snoozes = options.get("snoozes", 0)
+        self._redelivered = options.get("redelivered", self._tries - 1 + self._snoozes)
         self._deadline = options.get("deadline")
         self._type: JobType[P, R] = _limited(queue.type, options.get("max_tries"))
         self._interruptions = Interruptions(self.recorded, options.get("cancel_when"))
@@ -120,10 +128,8 @@ class HandlerRun(Generic[P, R]):
         does. Raises TimeoutError for a try that takes longer than the timeout of its queue.
         """
         handler = self._handler()
-        async with memory_connection() as connection:
-            dependencies = MemoryDependencies.over(
-                connection, self._runtime.service, self._runtime.environment
-            )
+        memory = memory_dependencies(self._runtime.service, self._environment)
+        async with memory as dependencies:
             try:
                 worker = MemoryWorker(handler, dependencies)
                 await worker.open()
@@ -160,18 +166,19 @@ class HandlerRun(Generic[P, R]):
 
     async def _create(self, dependencies: MemoryDependencies) -> JobRef[R]:
         """Creates the job with the usual producer, so that it gets the usual checks."""
-        runtime = Runtime(self._runtime.service, self._runtime.environment)
+        runtime = Runtime(self._runtime.service, self._environment)
         of_queue = dependencies.keys(self._type)
         keys = {} if of_queue is None else {self._type.name: of_queue}
+        events, alarms = dependencies.events, dependencies.alarms
         producer = Producer(
-            dependencies.service, dependencies.events, keys, Telemetry(), self._runtime.environment
+            dependencies.service, events, keys, Telemetry(), self._environment, alarms
         )
         runtime.live = Connected(
-            dependencies.connection, dependencies.events, keys, producer, None, asyncio.Event()
+            dependencies.connection, events, keys, alarms, producer, None, asyncio.Event()
         )
         queue = Queue(_of_version(self._type, self._version), runtime)
         ref = await queue.create(self._payload, deadline=self._deadline)
-        await use_up_tries(dependencies, ref.address, self._tries - 1)
+        await use_up_tries(dependencies, ref.address, self._tries - 1, snoozes=self._snoozes)
         return ref
 
     async def _outcome(self, ref: JobRef[R]) -> R:
@@ -193,4 +200,4 @@ def _of_version(declared: JobType[Any, R], version: int) -> JobType[Any, R]:
 def _limited(declared: JobType[P, R], max_tries: int | None) -> JobType[P, R]:
     if max_tries is None:
         return declared
-    return replace(declared, retry=RetryPolicy(max_tries, declared.retry.delays))
+    return replace(declared, retry=values.replace(declared.retry, max_tries=max_tries))

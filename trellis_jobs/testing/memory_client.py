@@ -6,21 +6,26 @@ import asyncio
 import secrets
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.contract.features import LEVEL_2_11, Features
+from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, Features
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost
 from trellis_jobs.jetstream.client.fast_parser import Receive, deliver
 from trellis_jobs.jetstream.client.message import Message
-from trellis_jobs.testing.memory_server import MemoryServer, matches
+from trellis_jobs.testing.memory_stream import matches
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+    from trellis_jobs.testing.memory_server import MemoryServer
+
 # Guarded appends without atomic batches, which a single process does not need.
 FEATURES: Final = Features("in memory", LEVEL_2_11)
+# The stream of alarms has message schedules.
+ALARM_FEATURES: Final = Features("in memory", LEVEL_2_12)
 _MAX_PAYLOAD: Final = 1 << 20
 
 
@@ -50,10 +55,11 @@ class MemoryClient:
     is_encrypted = False
     max_payload = _MAX_PAYLOAD
 
-    def __init__(self) -> None:
+    def __init__(self, server: MemoryServer) -> None:
         self.is_closed = False
         self.subscriptions: list[MemorySubscription] = []
-        self._server = MemoryServer(self._arrive)
+        self._server = server
+        server.clients.append(self._arrive)
         self._arrived: asyncio.Queue[tuple[MemorySubscription, Message]] = asyncio.Queue()
         self._receiving = asyncio.create_task(self._keep_receiving())
 
@@ -86,6 +92,7 @@ class MemoryClient:
 
     async def close(self) -> None:
         self.is_closed = True
+        self._server.clients.remove(self._arrive)
         self._receiving.cancel()
         await asyncio.gather(self._receiving, return_exceptions=True)
 
@@ -102,15 +109,16 @@ class MemoryClient:
 
 
 @asynccontextmanager
-async def memory_connection() -> AsyncIterator[Connection]:
-    connection = await _open()
+async def memory_connection(server: MemoryServer) -> AsyncIterator[Connection]:
+    connection = await _open(server)
     try:
         yield connection
     finally:
         await connection.close()
 
 
-async def _open() -> Connection:
-    connection = Connection(MemoryClient(), _open, ConnectOptions(servers="memory"))
+async def _open(server: MemoryServer) -> Connection:
+    client, options = MemoryClient(server), ConnectOptions(servers="memory")
+    connection = Connection(client, partial(_open, server), options)
     await connection.open_inbox()
     return connection

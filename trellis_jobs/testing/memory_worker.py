@@ -2,81 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from trellis_jobs.jetstream.keys.bucket import KeyBucket
-from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
 from trellis_jobs.jetstream.log.end_notices import EndNotices
-from trellis_jobs.jetstream.log.event_log import FOREVER, EventLog
-from trellis_jobs.jetstream.log.presence import Presence
-from trellis_jobs.jetstream.work.delivery import Delivery
-from trellis_jobs.jetstream.work.lease_keeper import Lease, LeaseKeeper
+from trellis_jobs.jetstream.log.event_log import FOREVER
+from trellis_jobs.jetstream.work.delivery import AckChannel, Delivery
+from trellis_jobs.jetstream.work.lease_keeper import Lease
 from trellis_jobs.model.attempts import work_identity
 from trellis_jobs.model.delivery_decision import DeliveryRef
 from trellis_jobs.model.events import Begun, EventKind
 from trellis_jobs.model.job_status import Head
-from trellis_jobs.telemetry import Telemetry
-from trellis_jobs.testing.memory_client import FEATURES
+from trellis_jobs.model.states import JobState
 from trellis_jobs.worker.attempt import AttemptRunner
-from trellis_jobs.worker.background_tasks import BackgroundTasks
 from trellis_jobs.worker.claim import Claimer
 from trellis_jobs.worker.claimed import Claimed
-from trellis_jobs.worker.identity import WorkerIdentity
 from trellis_jobs.worker.slot_acquirer import SlotAcquirer, WaitForKey
-from trellis_jobs.worker.worker_context import WorkerContext
 
 if TYPE_CHECKING:
-    from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.environment import Environment
-    from trellis_jobs.jetstream.client.connection import Connection
+    from datetime import datetime
+
     from trellis_jobs.model.identity import JobAddress
+    from trellis_jobs.testing.memory_dependencies import MemoryDependencies
     from trellis_jobs.worker.handlers import Handler
     from trellis_jobs.worker.running_job import RunningJob
 
-
-@dataclass(frozen=True, slots=True)
-class MemoryDependencies:
-    """What a service needs to reach an in-memory log and its keys."""
-
-    service: str
-    connection: Connection
-    events: EventLog
-    bucket: KeyBucket
-    environment: Environment
-    background: BackgroundTasks
-
-    @classmethod
-    def over(
-        cls, connection: Connection, service: str, environment: Environment
-    ) -> MemoryDependencies:
-        bucket = KeyBucket(connection, environment.now)
-        events = EventLog(connection, FEATURES)
-        return cls(service, connection, events, bucket, environment, BackgroundTasks())
-
-    def keys(self, queue: JobType[Any, Any]) -> KeyCoordinator | None:
-        if queue.key_policy is None:
-            return None
-        now = self.environment.now
-        return KeyCoordinator(self.service, queue, queue.key_policy, self.bucket, self.events, now)
-
-    def context(self, queue: JobType[Any, Any]) -> WorkerContext:
-        environment, lease = self.environment, queue.ack_wait.total_seconds()
-        # Never started: no other process can take a delivery or a slot.
-        keeper = LeaseKeeper(
-            self.connection.open_another, environment.now, environment.monotonic, lease
-        )
-        return WorkerContext(
-            self.events,
-            Presence(self.connection, FEATURES),
-            Telemetry(),
-            environment,
-            self.background,
-            keeper,
-            WorkerIdentity(environment.new_id),
-            lease,
-        )
+_WAITING: Final = frozenset({JobState.PENDING, JobState.RETRY})
 
 
 class MemoryWorker:
@@ -97,26 +48,23 @@ class MemoryWorker:
         self._notices = EndNotices(
             dependencies.connection, dependencies.service, queue.name, self._hint_end
         )
-        self._waiting: list[JobAddress] = []
+        # Jobs that wait for their key, oldest first, and those of them that a task tries to start.
+        self._waiting: dict[JobAddress, None] = {}
+        self._starting: set[JobAddress] = set()
+        # How often the message of a run was delivered.
+        self._deliveries: dict[int, int] = {}
 
     async def open(self) -> None:
         await self._notices.open()
 
-    async def run_until_over(self, job: JobAddress) -> None:
-        """Runs the job until it is over or waits for its key, and then jobs that waited for it."""
-        done = asyncio.Event()
-
-        async def work() -> None:
-            try:
-                await self._try_until_over(job)
-                while self._waiting and await self._try_until_over(self._waiting.pop(0)):
-                    pass
-            finally:
-                done.set()
-
+    async def run(self, job: JobAddress) -> None:
+        """Runs the job until it is over or waits, and then jobs that waited for its key."""
         # A separate task, so that cancelling the handler does not cancel the creator of the job.
-        self._dependencies.background.spawn(work())
-        await done.wait()
+        await self._dependencies.timers.complete(self._run_with_waiting(job))
+
+    async def end_overdue(self, job: JobAddress) -> None:
+        """Ends a job that waits for its key, and whose deadline has passed."""
+        await self._start_waiting(job)
 
     async def deliver(self, job: JobAddress, number: int) -> WaitForKey | None:
         """Delivers the job once, which starts at most one attempt."""
@@ -126,16 +74,46 @@ class MemoryWorker:
             await self._attempts.run(delivery, claimed, lambda: None)
         return claimed if isinstance(claimed, WaitForKey) else None
 
-    async def _try_until_over(self, job: JobAddress) -> bool:
+    async def _run_with_waiting(self, job: JobAddress) -> None:
+        has_run = await self._run(job)
+        if not has_run:
+            self._waiting.setdefault(job)
+        while has_run:
+            has_run = any([await self._start_waiting(waiting) for waiting in list(self._waiting)])
+
+    async def _start_waiting(self, job: JobAddress) -> bool:
+        """Returns False if the job still waits for its key, or if another task has it."""
+        if job not in self._waiting or job in self._starting:
+            return False
+        self._starting.add(job)
+        try:
+            if await self._run(job):
+                self._waiting.pop(job, None)
+                return True
+        finally:
+            self._starting.discard(job)
+        return False
+
+    async def _run(self, job: JobAddress) -> bool:
         """Returns False if the job waits for its key."""
-        number, seen = 0, 0
+        seen = 0
         while (head := await self._dependencies.events.head(job)) is not None:
-            if head.status.is_over or head.sequence == seen:
+            if head.status.state not in _WAITING or head.sequence == seen:
                 break
-            number, seen = number + 1, head.sequence
+            if self._waits_for_its_time(job, head.status.next_attempt_at):
+                break
+            seen, run = head.sequence, head.status.run
+            number = self._deliveries.get(run, 0) + 1
             if await self.deliver(job, number) is not None:
-                self._waiting.append(job)
                 return False
+            self._deliveries[run] = number
+        return True
+
+    def _waits_for_its_time(self, job: JobAddress, due: datetime | None) -> bool:
+        if due is None or due <= self._dependencies.environment.now():
+            return False
+        what = f"the next try of job {job.job_id}"
+        self._dependencies.timers.set(due, what, partial(self._run_with_waiting, job))
         return True
 
     async def _delivery(self, job: JobAddress, number: int) -> Delivery:
@@ -145,9 +123,9 @@ class MemoryWorker:
         head = Head(entry.sequence, entry.status)
         delivered = DeliveryRef(work_identity(entry.sequence, 1), number, entry.status.run)
         connection = self._dependencies.connection
-        monotonic = self._dependencies.environment.monotonic
-        lease = Lease(connection.new_inbox(), FOREVER, monotonic())
-        return Delivery(connection, lease, entry.event, delivered, head, monotonic)
+        channel = AckChannel(connection, self._dependencies.environment.monotonic)
+        lease = Lease(connection.new_inbox(), FOREVER, channel.monotonic())
+        return Delivery(channel, lease, entry.event, delivered, head)
 
     def _hint_end(self, job_id: str) -> None:
         if job_id in self.running:

@@ -1,7 +1,8 @@
 """Lifecycle events ⇄ JSON.
 
 In addition to the original runtimes' fields, our events include the job's status after them
-(`maxTries`, `deadline`, `runSeq`, `attempt`, `nextAttemptAt`): readers need only the newest event.
+(`maxTries`, `deadline`, `runSeq`, `attempt`, `nextAttemptAt`, `snoozes`): readers need only the
+newest event.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ _RARE_RUN_FIELDS: Final = frozenset(
         "concurrency",
         "queuePolicy",
         "runAt",
+        "schedule",
+        "by",
+        "byRequestId",
+        "error",
         *try_limits.FIELDS,
     }
 )
@@ -107,6 +112,8 @@ def _add_status(body: dict[str, Any], event: e.Event, status: JobStatus) -> None
         body["deadline"] = status.deadline
     if status.next_attempt_at is not None and not isinstance(event, e.Scheduled):
         body["nextAttemptAt"] = status.next_attempt_at
+    if status.snoozes:
+        body["snoozes"] = status.snoozes
     attempt = event.attempt if isinstance(event, e.AttemptEvent) else status.owner
     if attempt is not None:
         body["attempt"] = attempts.to_json(attempt)
@@ -124,13 +131,23 @@ def _write_described(body: dict[str, Any], event: e.Described) -> None:
         body["concurrency"] = concurrency.to_json(event.concurrency)
     if event.queue_policy is not None:
         body["queuePolicy"] = concurrency.policy_to_json(event.queue_policy)
+    _write_origin(body, event)
+
+
+def _write_origin(body: dict[str, Any], event: e.Described) -> None:
+    """When the job was to run, and who created, moved or retried it."""
     if event.run_at is not None:
         body["runAt"] = event.run_at
+    if event.schedule is not None:
+        body["schedule"] = event.schedule
+    if event.by is not None or event.reason is not None or event.request is not None:
+        _write_decided(body, event)
 
 
-def _write_attributed(body: dict[str, Any], event: e.Scheduled | e.Retried) -> None:
+def _write_scheduled(body: dict[str, Any], event: e.Scheduled) -> None:
+    if event.deadline_after is not None:
+        body["deadlineAfterMs"] = event.deadline_after // MILLISECOND
     _write_described(body, event)
-    _write_decided(body, event)
 
 
 def _write_attempt(body: dict[str, Any], event: e.AttemptEvent) -> None:
@@ -167,7 +184,7 @@ def _write_stale_completion_ignored(body: dict[str, Any], event: e.StaleCompleti
     add_present(body, error=event.reason, lostAttempt=event.lost_attempt)
 
 
-def _write_decided(body: dict[str, Any], event: e.Decided | e.Retried | e.Scheduled) -> None:
+def _write_decided(body: dict[str, Any], event: e.Decided | e.Described) -> None:
     add_present(body, by=event.by, byRequestId=event.request, error=event.reason)
 
 
@@ -194,8 +211,9 @@ def _decode_event(body: dict[str, Any], expected: JobAddress) -> e.Event:
 
 def _decode_status(body: dict[str, Any], event: e.Event, sequence: int) -> JobStatus | None:
     """The job's status after the event. Returns None for events of foreign runtimes."""
+    snoozes = count(body, "snoozes") if "snoozes" in body else 0
     if isinstance(event, e.Described):
-        return begin(event, run=sequence)
+        return begin(event, sequence, snoozes)
     if "runSeq" not in body:
         return None
     state, leads_to = states.from_json(body), RULES[event.kind].leads_to
@@ -209,6 +227,7 @@ def _decode_status(body: dict[str, Any], event: e.Event, sequence: int) -> JobSt
         optional_timestamp(body, "deadline"),
         owner=_owner(body, event) if state is JobState.ACTIVE else None,
         next_attempt_at=optional_timestamp(body, "nextAttemptAt"),
+        snoozes=snoozes,
     )
 
 
@@ -233,7 +252,7 @@ _Common = dict[str, Any]
 _Decoder = Callable[[dict[str, Any], _Common], e.Event]
 
 
-def _described(make: Callable[..., e.Event], *, is_attributed: bool = False) -> _Decoder:
+def _described(make: Callable[..., e.Event]) -> _Decoder:
     def read(body: dict[str, Any], common: _Common) -> e.Event:
         if "payload" not in body:
             raise BadField("payload is missing")
@@ -247,18 +266,20 @@ def _described(make: Callable[..., e.Event], *, is_attributed: bool = False) -> 
             common["concurrency"] = concurrency.from_json(body)
             common["queue_policy"] = concurrency.policy_from_json(body)
             common["run_at"] = optional_timestamp(body, "runAt")
-        if is_attributed:
+            common["schedule"] = optional(body, "schedule", str)
             common.update(_attribution(body))
         return make(**common)
 
     return read
 
 
-_read_scheduled: Final = _described(e.Scheduled, is_attributed=True)
+_read_scheduled: Final = _described(e.Scheduled)
 
 
 def _scheduled(body: dict[str, Any], common: _Common) -> e.Event:
     required(body, "runAt", str)
+    if "deadlineAfterMs" in body:
+        common["deadline_after"] = milliseconds(body, "deadlineAfterMs")
     return _read_scheduled(body, common)
 
 
@@ -333,9 +354,9 @@ def _stale_completion_ignored(body: dict[str, Any], common: _Common) -> e.Event:
 
 
 _ENCODERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
-    EventKind.SCHEDULED: _write_attributed,
+    EventKind.SCHEDULED: _write_scheduled,
     EventKind.CREATED: _write_described,
-    EventKind.RETRIED: _write_attributed,
+    EventKind.RETRIED: _write_described,
     EventKind.STARTED: _write_started,
     EventKind.PROGRESS: _write_attempt,
     EventKind.LOGGED: _write_attempt,
@@ -352,7 +373,7 @@ _ENCODERS: Final[Mapping[EventKind, Callable[[dict[str, Any], Any], None]]] = {
 _DECODERS: Final[Mapping[str, _Decoder]] = {
     EventKind.SCHEDULED: _scheduled,
     EventKind.CREATED: _described(e.Created),
-    EventKind.RETRIED: _described(e.Retried, is_attributed=True),
+    EventKind.RETRIED: _described(e.Retried),
     EventKind.STARTED: _started,
     EventKind.PROGRESS: _attempted(e.Progressed),
     EventKind.LOGGED: _attempted(e.Logged),

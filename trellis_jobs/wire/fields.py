@@ -49,6 +49,14 @@ def add_present(body: dict[str, Any], **fields: object) -> None:
     body.update({name: value for name, value in fields.items() if value is not None})
 
 
+def unknown_fields(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """The fields of other versions and runtimes, which are preserved. Raises BadField."""
+    unknown = {name: value for name, value in body.items() if name not in known}
+    if is_too_deep(unknown):
+        raise BadField(f"{sorted(unknown)} are nested too deep to be preserved")
+    return unknown
+
+
 def is_too_deep(value: Any) -> bool:
     """Whether a decoded value is nested too deep to be encoded within another document.
 

@@ -11,15 +11,22 @@ if TYPE_CHECKING:
 
 EVENT_ID: Final = "Trellis-Event-Id"
 RUN_SEQUENCE: Final = "Trellis-Run-Seq"
+ALARM_SET_AT: Final = "Trellis-Alarm-Set-At"
+ALARM_AT: Final = "Trellis-Alarm-At"
 STREAM_SOURCE: Final = "Nats-Stream-Source"
 EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MESSAGE_ID: Final = "Nats-Msg-Id"
 TTL: Final = "Nats-TTL"
 STORED_SEQUENCE: Final = "Nats-Sequence"
+ROLLUP: Final = "Nats-Rollup"
+SCHEDULE: Final = "Nats-Schedule"
+SCHEDULE_TARGET: Final = "Nats-Schedule-Target"
 BATCH_ID: Final = "Nats-Batch-Id"
 BATCH_SEQUENCE: Final = "Nats-Batch-Sequence"
 BATCH_COMMIT: Final = "Nats-Batch-Commit"
+# The states besides those of the first version that the sender of a request knows.
+KNOWN_STATES: Final = "known-states"
 # Marks a request to the admin runtime that only tests whether publishing it is permitted.
 PERMISSION_CHECK: Final = "permission-check"
 

@@ -1,7 +1,8 @@
 """Jobs ⇄ JSON, as shown to operators and stored in the projection.
 
-The fields are those of the original runtimes, and the errors, the earlier runs, the owner and the
-time of the next try. Secrets in payloads and results are redacted: they stay in the log.
+The fields are those of the original runtimes, and the errors, the earlier runs, the owner, the
+snoozes and the time of the next try. Secrets in payloads and results are redacted: they stay in
+the log.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import Job, Run
+from trellis_jobs.model.job import Job, LastSnooze, Run
 from trellis_jobs.model.job_status import JobStatus
 from trellis_jobs.model.notes import Notes
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.wire import attempts, concurrency, contexts, job_errors, notes, states, try_limits
 from trellis_jobs.wire.fields import (
+    MILLISECOND,
+    add_present,
     app_version,
     count,
+    milliseconds,
     objects,
     optional,
     optional_timestamp,
@@ -47,6 +51,8 @@ def to_json(job: Job) -> dict[str, Any]:
         body["deadline"] = status.deadline
     if status.next_attempt_at is not None:
         body["nextAttemptAt"] = status.next_attempt_at
+    if status.snoozes:
+        body["snoozes"] = status.snoozes
     if status.owner is not None:
         body["attempt"] = attempts.to_json(status.owner)
     if job.run.errors:
@@ -71,6 +77,7 @@ def from_json(body: dict[str, Any]) -> Job:
             optional_timestamp(body, "deadline"),
             attempts.from_json(body),
             optional_timestamp(body, "nextAttemptAt"),
+            count(body, "snoozes") if "snoozes" in body else 0,
         ),
         created_at=timestamp(body, "createdAt"),
         updated_at=timestamp(body, "updatedAt"),
@@ -105,12 +112,18 @@ def _run_json(run: Run) -> dict[str, Any]:
 def _add_run_details(body: dict[str, Any], run: Run) -> None:
     if run.run_at is not None:
         body["runAt"] = run.run_at
+    if run.schedule is not None:
+        body["schedule"] = run.schedule
+    if run.deadline_after is not None:
+        body["deadlineAfterMs"] = run.deadline_after // MILLISECOND
     if run.version != 1:
         body["payloadVersion"] = run.version
     if run.secrets:
         body["secrets"] = list(run.secrets)
     if run.result_secrets:
         body["resultSecrets"] = list(run.result_secrets)
+    if run.snooze is not None:
+        add_present(body, snoozeReason=run.snooze.reason, snoozedUntil=run.snooze.until)
 
 
 def _add_outcome(body: dict[str, Any], run: Run) -> None:
@@ -135,6 +148,11 @@ def _run(body: dict[str, Any]) -> Run:
         payload=body.get("payload"),
         began_at=timestamp(body, "beganAt"),
         run_at=optional_timestamp(body, "runAt"),
+        schedule=optional(body, "schedule", str),
+        deadline_after=(
+            milliseconds(body, "deadlineAfterMs") if "deadlineAfterMs" in body else None
+        ),
+        snooze=_last_snooze(body) if "snoozeReason" in body else None,
         version=version(body),
         secrets=secret_pointers(body, "secrets"),
         result_secrets=secret_pointers(body, "resultSecrets"),
@@ -152,6 +170,10 @@ def _run(body: dict[str, Any]) -> Run:
         concurrency=concurrency.from_json(body),
         queue_policy=concurrency.policy_from_json(body),
     )
+
+
+def _last_snooze(body: dict[str, Any]) -> LastSnooze:
+    return LastSnooze(required(body, "snoozeReason", str), optional_timestamp(body, "snoozedUntil"))
 
 
 def _listed(body: dict[str, Any], name: str) -> list[dict[str, Any]]:

@@ -36,7 +36,10 @@ def _may_be_newer(tokens: list[str], body: Mapping[str, object]) -> bool:
     match tokens:
         case ["trellis", "jobs", identity.PRESENCE_NAME, *about]:
             return len(about) == subjects.PRESENCE_TOKEN_COUNT
-        case ["trellis", "jobs", service, job_type, job_id, _]:
+        case (
+            ["trellis", "jobs", service, job_type, job_id, _]
+            | ["trellis", "jobs", service, job_type, job_id, _, _]  # in a lane
+        ):
             named = [body.get(name) for name in ("service", "jobType", "jobId")]
             return named == [service, job_type, job_id]
         case _:

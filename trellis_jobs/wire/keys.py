@@ -20,7 +20,6 @@ from trellis_jobs.wire.fields import (
     add_present,
     count,
     dumps,
-    is_too_deep,
     loads,
     non_empty_text,
     objects,
@@ -28,6 +27,7 @@ from trellis_jobs.wire.fields import (
     optional_timestamp,
     required,
     timestamp,
+    unknown_fields,
 )
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _state(body: dict[str, Any], address: KeyAddress) -> KeyState:
         queued=tuple(_waiting(entry) for entry in objects(body, "queued")),
         stale_takeovers=count(body, "staleTakeoverCount") if "staleTakeoverCount" in body else 0,
         updated_at=optional_timestamp(body, "updatedAt"),
-        unknown=_unknown(body, _STATE),
+        unknown=unknown_fields(body, _STATE),
     )
 
 
@@ -209,13 +209,6 @@ def _context_json(entry: Slot | Waiting) -> dict[str, Any]:
 
 
 def _unknown_of_entry(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    unknown = _unknown(body, known)
-    within = _unknown(body.get("context") or {}, _CONTEXT)
+    unknown = unknown_fields(body, known)
+    within = unknown_fields(body.get("context") or {}, _CONTEXT)
     return {**unknown, "context": within} if within else unknown
-
-
-def _unknown(body: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    unknown = {name: value for name, value in body.items() if name not in known}
-    if is_too_deep(unknown):
-        raise BadField(f"{sorted(unknown)} are nested too deep to be preserved")
-    return unknown

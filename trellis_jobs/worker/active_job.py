@@ -76,6 +76,9 @@ class AttemptFacts(Value, frozen=True, kw_only=True):
     redelivered: int = 0
     deadline: datetime | None = None
     key: str | None = None
+    scheduled_for: datetime | None = None
+    schedule: str | None = None
+    snoozes: int = 0
 
 
 class ActiveJob(Generic[P]):
@@ -98,6 +101,16 @@ class ActiveJob(Generic[P]):
         return self._facts.context
 
     @property
+    def scheduled_for(self) -> datetime | None:
+        """When the job was to run: its `run_at`, or the tick of the schedule that created it."""
+        return self._facts.scheduled_for
+
+    @property
+    def schedule(self) -> str | None:
+        """The name of the schedule that created the job."""
+        return self._facts.schedule
+
+    @property
     def tries(self) -> int:
         """The number of this try, starting at 1."""
         return self._facts.tries
@@ -105,6 +118,11 @@ class ActiveJob(Generic[P]):
     @property
     def max_tries(self) -> int:
         return self._facts.max_tries
+
+    @property
+    def snoozes(self) -> int:
+        """How often the job was snoozed before this attempt. A retry by an operator starts at 0."""
+        return self._facts.snoozes
 
     @property
     def redelivered(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import PayloadTooLarge
 from trellis_jobs.jetstream.log.event_log import Lost
+from trellis_jobs.model.events import Dead, Failed
 from trellis_jobs.model.job_errors import Interruption, JobError
 from trellis_jobs.model.notes import NOTHING_NOTED, Notes
 from trellis_jobs.model.settlement import (
@@ -18,6 +19,7 @@ from trellis_jobs.model.settlement import (
     Outcome,
     Retryable,
     Settlement,
+    Snoozed,
     settle,
     superseded_note,
 )
@@ -129,7 +131,8 @@ class AttemptRunner:
 
     async def _invoke(self, running: RunningJob) -> Outcome:
         environment, telemetry = self._context.environment, self._context.telemetry
-        if telemetry.has_metrics and running.attempt_context.tries == 1:
+        first = running.attempt_context.tries == 1 and not running.attempt_context.snoozes
+        if telemetry.has_metrics and first:
             waited = environment.now() - running.delivery.begun.at
             telemetry.record_wait(running.attempt_context.job, max(0.0, waited.total_seconds()))
         started = environment.monotonic()
@@ -159,6 +162,8 @@ class AttemptRunner:
             return await self._too_late(running, appended)
         if settlement.event is not None:
             self._context.telemetry.count(settlement.event)
+        if isinstance(outcome, Snoozed) and isinstance(settlement.event, Failed | Dead):
+            self._context.telemetry.mark_failed(settlement.event.error)
         log_outcome(running, settlement)
         if isinstance(settlement.answer, NoAck) and appended.status.is_over:
             return Ack()

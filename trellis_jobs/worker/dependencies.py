@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from trellis_jobs.model.worker_record import DEFAULT_DEAD_AFTER
 
@@ -30,9 +30,20 @@ class RegistrationOptions:
     dead_after: timedelta = DEFAULT_DEAD_AFTER
 
 
+class AlarmReceiver(Protocol):
+    """Releases delayed jobs and fires schedules for as long as the worker runs."""
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class HostDependencies:
-    """`keys` has the queues with keys only. Without `registration` the worker has no record."""
+    """`keys` has the queues with keys only. Without `registration` the worker has no record.
+
+    `alarms` receives the alarms of the service in this process; None if it is not to.
+    """
 
     connection: Connection
     events: EventLog
@@ -41,3 +52,4 @@ class HostDependencies:
     environment: Environment
     keys: Mapping[str, KeyCoordinator] = field(default_factory=dict)
     registration: RegistrationOptions | None = None
+    alarms: AlarmReceiver | None = None

@@ -86,7 +86,7 @@ class WorkerHost:
             handler,
             concurrency or handler.queue.concurrency,
             self._dependencies.keys.get(handler.queue.name),
-            self._dependencies.environment.monotonic,
+            self._dependencies.environment,
         )
         if scheduler is None:
             return QueueWorker(*arguments)
@@ -120,6 +120,8 @@ class WorkerHost:
         keeper.start()
         for worker, lease in zip(self._workers, leases, strict=True):
             worker.start(self._context(lease, keeper))
+        if self._dependencies.alarms is not None:
+            self._dependencies.alarms.start()
         log.info(
             "worker started: instance %s of service %s, queues %s",
             self.instance,
@@ -268,6 +270,8 @@ class WorkerHost:
         self._follow(WorkerState.TERMINATE)
         for worker in self._workers:
             worker.stop_accepting()
+        if self._dependencies.alarms is not None:
+            await self._dependencies.alarms.stop()
         await asyncio.gather(*(worker.sync_subscription() for worker in self._workers))
         await self._until_idle(grace)
         for worker in self._workers:

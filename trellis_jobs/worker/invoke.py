@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from trellis_jobs.contract.payload_types import TypeMismatch
-from trellis_jobs.errors import Fail, Retry
+from trellis_jobs.errors import Fail, Retry, Snooze
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import (
     MESSAGE_LIMIT,
@@ -28,6 +28,7 @@ from trellis_jobs.model.settlement import (
     JobAlreadyEnded,
     Outcome,
     Retryable,
+    Snoozed,
     Succeeded,
     Superseded,
 )
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from trellis_jobs.worker.handlers import Handler
 
 _LEASE_EXPIRED: Final = "the lease of its slot of the key expired before it was renewed"
+# A handler that raises one of these has chosen how its attempt ends, also after its timeout.
+_CHOSEN_ENDS: Final = (Fail, Retry, Snooze)
 _SELF_CANCELLED: Final = "the handler, or code that it called, cancelled its own task"
 # Their frames are the same in every traceback, and say nothing about the handler.
 _OWN_CODE: Final = tuple(
@@ -77,7 +80,7 @@ async def invoke_handler(
             return _outcome_when_stopped(running.stop_reason, errors)
         if isinstance(raised, asyncio.CancelledError) and _is_cancelled_from_outside(running):
             raise
-        if timeout is not None and timeout.expired() and not isinstance(raised, Fail | Retry):
+        if timeout is not None and timeout.expired() and not isinstance(raised, _CHOSEN_ENDS):
             running.time_out()
             return Retryable(errors.error(Interruption.TIMEOUT, _timeout_text(limit)))
         return _outcome_of(raised, handler, errors)
@@ -119,6 +122,9 @@ def _outcome_of(raised: BaseException, handler: Handler, errors: _ErrorBuilder) 
     match raised:
         case Retry():
             return Retryable(errors.error("Retry", _error_text(raised)), raised.after)
+        case Snooze():
+            reason = errors.error(Interruption.SNOOZE, _error_text(raised))
+            return Snoozed(reason, raised.ends_at(errors.at))
         case Fail():
             return Fatal(errors.error("Fail", _error_text(raised), raised))
         case _PayloadMismatch():
@@ -147,6 +153,9 @@ def _active_job(handler: Handler, running: RunningJob) -> ActiveJob[Any]:
         redelivered=delivery.delivered.number - 1,
         deadline=running.attempt_log.head.status.deadline,
         key=None if running.slot is None else running.slot.key.display,
+        scheduled_for=delivery.begun.run_at,
+        schedule=delivery.begun.schedule,
+        snoozes=attempt_context.snoozes,
     )
     return ActiveJob(running, _payload(handler, delivery.begun), facts)
 

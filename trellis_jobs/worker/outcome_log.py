@@ -44,7 +44,7 @@ def _log(
 ) -> None:
     if log.isEnabledFor(level):
         job, template = running.attempt_context.job, f"job %s of %s/%s {text}%s"
-        error = event.error if isinstance(event, _FAILURES) else None
+        error = _failure(event)
         traced = error if _shows_traceback(level) else None
         log.log(
             level,
@@ -70,6 +70,8 @@ def _description(
             return logging.INFO, "was stopped, because it had ended elsewhere"
         case e.Completed():
             return logging.INFO, "completed on try %s", tries
+        case e.RetryScheduled(is_snooze=True):
+            return logging.INFO, "snoozed until %s (%s of %s): %s", *_snooze(running, event)
         case e.RetryScheduled(error=error) if error.type in _NO_TRY_USED:
             return logging.INFO, "goes back to its queue: %s", error.message
         case e.RetryScheduled(error=error):
@@ -82,6 +84,19 @@ def _description(
             return logging.ERROR, "died after %s of %s tries: %s", tries, most, _error_text(error)
         case _:
             return logging.WARNING, "lost try %s: another attempt has the job", tries
+
+
+def _snooze(running: RunningJob, event: e.RetryScheduled) -> tuple[object, ...]:
+    """Returns until when the job is snoozed, which snooze of how many this is, and why."""
+    context, until = running.attempt_context, event.next_attempt_at or event.at
+    ends = until.isoformat(timespec="seconds").replace("+00:00", "Z")
+    if context.deadline is not None and until >= context.deadline:
+        ends = f"its deadline, {ends}, when it expires"
+    return ends, context.snoozes + 1, context.policy.max_snoozes, event.error.message
+
+
+def _failure(event: e.Event | None) -> JobError | None:
+    return event.error if isinstance(event, _FAILURES) and not event.is_snooze else None
 
 
 def _when(answer: Answer) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from trellis_jobs.contract.other_contract import contract_digest
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.log.end_notices import EndNotices
+from trellis_jobs.jetstream.work.delayed_naks import DelayedNaks
 from trellis_jobs.jetstream.work.puller import WorkPuller
 from trellis_jobs.model.settlement import Nak
 from trellis_jobs.worker.attempt import AttemptRunner
@@ -24,6 +25,7 @@ from trellis_jobs.worker.slot_acquirer import SlotAcquirer, WaitForKey
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from trellis_jobs.environment import Environment
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.work.delivery import Delivery
@@ -57,7 +59,7 @@ class QueueWorker:
         handler: Handler,
         concurrency: int,
         keys: KeyCoordinator | None,
-        monotonic: Callable[[], float],
+        environment: Environment,
     ) -> None:
         self.handler = handler
         self.concurrency = concurrency
@@ -67,7 +69,10 @@ class QueueWorker:
         self._parking: Parking | None = None
         self._connection = connection
         self._service = service
-        self._work = WorkPuller(connection, service, handler.queue, self._receive, monotonic)
+        self._naks = DelayedNaks(connection, environment.now, environment.monotonic)
+        self._work = WorkPuller(
+            connection, service, handler.queue, self._receive, environment.monotonic, self._naks
+        )
         self._notices = EndNotices(connection, service, handler.queue.name, self._hint_end)
         self._is_started = False
         self._accepting = False
@@ -154,6 +159,7 @@ class QueueWorker:
         return await self._work.backlog()
 
     async def close(self) -> None:
+        self._naks.flush()
         await self._notices.close()
         if self._unwatch_keys is not None:
             await self._unwatch_keys()
@@ -257,6 +263,7 @@ class QueueWorker:
             self._parking.hint(key_hash)
 
     def _reconnected(self) -> None:
+        self._naks.reconnected()
         self._work.forget_pulls()
         self._request_deliveries()
         # Hints that were sent during the outage are lost.

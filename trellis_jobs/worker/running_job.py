@@ -90,6 +90,8 @@ class RunningJob:
             queue.dead_letters,
             _is_last(delivery, queue),
             self.slot.concurrency if self.slot else None,
+            claimed.head.status.snoozes,
+            claimed.head.status.deadline,
         )
         self.stop_reason: StopReason | None = None
         self.raised: BaseException | None = None

@@ -79,7 +79,9 @@ class RunView(View):
 
     `secrets` and `result_secrets` are the paths whose values are redacted. `timeout_ms` and
     `visibility_ms` are the job's own limits, which replace those of its queue. `instance_id` and
-    `app_version` are those of the worker that started the newest try.
+    `app_version` are those of the worker that started the newest try. `snoozed_until` is set while
+    the job is snoozed; `snooze_reason` is that of the newest snooze. `schedule` is the name of the
+    schedule that created the job; then `run_at` is its tick, or when someone triggered it.
     """
 
     payload: JsonValue = None
@@ -94,6 +96,9 @@ class RunView(View):
     instance_id: str | None = None
     app_version: str | None = None
     run_at: datetime | None = None
+    schedule: str | None = None
+    snoozed_until: datetime | None = None
+    snooze_reason: str | None = None
     completed_at: datetime | None = None
     reason: str | None = None
     begun_by: str | None = None
@@ -109,6 +114,7 @@ class JobView(RunView):
 
     `first_seq` is the log sequence of the job's first event; together with `created_at` it is the
     job's position in lists. `omitted` names fields that were too large to send: the log has them.
+    `snoozes` is how often handlers have snoozed the job in this run.
     """
 
     id: str
@@ -120,6 +126,7 @@ class JobView(RunView):
     updated_at: datetime
     tries: int
     max_tries: int
+    snoozes: int = 0
     run_seq: int
     deadline: datetime | None = None
     next_attempt_at: datetime | None = None

@@ -14,12 +14,18 @@ from trellis_jobs.model.states import JobState
 
 
 class OperationVerb(StrEnum):
-    """`retry` runs failed and dead jobs again, `replay` only dead ones."""
+    """`retry` runs failed and dead jobs again, `replay` only dead ones.
+
+    `reschedule` moves jobs that wait to another time, `run-now` lets those run that are not to run
+    yet.
+    """
 
     RETRY = "retry"
     REPLAY = "replay"
     CANCEL = "cancel"
     DISMISS = "dismiss"
+    RESCHEDULE = "reschedule"
+    RUN_NOW = "run-now"
 
 
 class OperationState(StrEnum):
@@ -52,7 +58,7 @@ class OperationView(View):
 
     `done` is how many were changed. `refused` counts the others by reason, and `refusals` lists
     some of them. `owner` is the daemon that runs the operation, None while no daemon does. `error`
-    is why the operation failed.
+    is why the operation failed. `run_at` is the time to which jobs are moved.
     """
 
     id: str
@@ -62,6 +68,7 @@ class OperationView(View):
     by: str
     reason: str | None = None
     rate: float | None = None
+    run_at: datetime | None = None
     total: int
     done: int = 0
     refused: Annotated[dict[str, int], Field(default_factory=dict)]

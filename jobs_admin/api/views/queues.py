@@ -59,6 +59,11 @@ class QueueView(View):
             return self.depth
         return sum((self.states or {}).get(state, 0) for state in _WAITING)
 
+    @property
+    def delayed(self) -> int:
+        """Jobs that wait for their time, as far as the projection is there to count them."""
+        return (self.states or {}).get("scheduled", 0)
+
 
 class ChangedQueue(View):
     """A queue after it was paused or resumed; `was_paused` is its state before.

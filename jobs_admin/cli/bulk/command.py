@@ -78,7 +78,8 @@ def run_bulk(
     targets = resolve_targets(selection, verb, sys.stdin)
     preview = run_and_return(_load_preview(options, targets, verb))
     require_terminal_or_yes(
-        bulk.yes or bulk.dry_run or not preview.count, f"{verb.name} {how_many(preview.count)}"
+        bulk.yes or bulk.dry_run or not preview.count,
+        f"{verb.imperative} {how_many(preview.count)}",
     )
     if bulk.dry_run:
         _show_dry_run(preview, verb, output)
@@ -113,7 +114,7 @@ def _run_operation(
     if output.json:
         print_json(to_json(followed, verb))
     else:
-        print_to(console(), operation_summary(followed.operation, verb))
+        print_to(console(), operation_summary(followed.operation))
     message = next_step(followed)
     if message is not None:
         print_stderr(message)
@@ -122,7 +123,7 @@ def _run_operation(
 
 def _ask(preview: Preview, verb: Verb, output: Output) -> None:
     print_to(stderr_console(), preview_lines(preview, verb, output, datetime.now(UTC)))
-    confirm(f"{verb.name.capitalize()} {how_many(preview.count)}?")
+    confirm(f"{verb.imperative.capitalize()} {how_many(preview.count)}?")
 
 
 async def _change_each(

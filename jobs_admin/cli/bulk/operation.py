@@ -29,6 +29,7 @@ from jobs_admin.cli.render.output import print_stderr, progress_bar
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run_and_return
 from jobs_admin.operations.page_work import NOT_FOUND
+from jobs_admin.operations.verbs import CHANGES
 from trellis_jobs.errors import JobsError, NoAnswer, ServiceMissing
 from trellis_jobs.worker.signals import handle_signals
 
@@ -107,11 +108,12 @@ def to_json(followed: FollowedOperation, verb: Verb) -> dict[str, Any]:
     return body if followed.stopped is None else {**body, "stopped": followed.stopped}
 
 
-def operation_summary(operation: OperationView, verb: Verb) -> Iterator[RenderableType]:
+def operation_summary(operation: OperationView) -> Iterator[RenderableType]:
     """What was done, then what was refused, by reason and with examples."""
     total = how_many(operation.total)
     is_all = operation.done == operation.total
-    yield Text(f"{verb.past} {total if is_all else f'{operation.done:,} of {total}'}")
+    done = CHANGES[operation.verb].participle
+    yield Text(f"{done} {total if is_all else f'{operation.done:,} of {total}'}")
     for reason, jobs in sorted(operation.refused.items(), key=lambda each: -each[1]):
         yield Text(f"{jobs:,} refused: {reason}", "red")
         examples = [each.id for each in operation.refusals if each.reason == reason]
@@ -138,7 +140,11 @@ def next_step(followed: FollowedOperation) -> str | None:
 async def _start(options: AdminConnectionOptions, request: OperationRequest) -> FollowedOperation:
     async with options.admin(by=request.by) as admin:
         operation = await admin.operate(
-            request.verb.operation, request.query, reason=request.reason, rate=request.rate
+            request.verb.operation,
+            request.query,
+            reason=request.reason,
+            rate=request.rate,
+            run_at=request.verb.run_at,
         )
         print_stderr(f"operation {operation.id} started")
         return await _follow(admin, operation, request.verb)

@@ -57,7 +57,7 @@ async def load_preview(admin: AdminClient, targets: Targets, verb: Verb) -> Prev
         )
     page, preview = await asyncio.gather(
         admin.list_jobs(targets.query, limit=SHOWN),
-        admin.preview(verb.operation, targets.preview),
+        admin.preview(verb.operation, targets.preview, run_at=verb.run_at),
     )
     return Preview(preview.count, page.entries, others=preview.refused)
 

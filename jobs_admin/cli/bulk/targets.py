@@ -82,9 +82,9 @@ def resolve_targets(selection: JobSelection, verb: Verb, stdin: Iterable[str]) -
         raise UsageError("--everything selects every job: remove it, or remove the filters")
     if not (selection.everything or has_filters):
         raise UsageError(
-            f"no jobs selected: give the ids of the jobs to {verb.name} (- reads them from stdin), "
-            "or a filter such as --service or --error; --everything selects every job that is "
-            f"{_or(verb.states)}"
+            f"no jobs selected: give the ids of the jobs to {verb.imperative} (- reads them from "
+            "stdin), or a filter such as --service or --error; --everything selects every job that "
+            f"is {_or(verb.states)}"
         )
     return Matching(selection.query(_legal(states, verb)), has_states=bool(states))
 

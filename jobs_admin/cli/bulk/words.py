@@ -15,6 +15,7 @@ from jobs_admin.cli.bulk.verbs import REPLAY, Verb
 from jobs_admin.cli.render.counts import how_many
 from jobs_admin.cli.render.job_table import job_table
 from jobs_admin.cli.render.output import Output
+from jobs_admin.cli.render.states import state_name
 from jobs_admin.cli.render.text import Text
 from trellis_jobs.model.states import JobState
 
@@ -29,7 +30,7 @@ def preview_lines(
     shown = len(preview.jobs) + len(preview.missing)
     if shown < preview.count:
         yield Text(f"… and {preview.count - shown:,} more", "dim")
-    for state, jobs in Counter(job.state.value for job in preview.refusing(verb)).items():
+    for state, jobs in Counter(state_name(job.state) for job in preview.refusing(verb)).items():
         yield Text(f"{how_many(jobs)} will be refused: {_state_words(state, jobs)}", "yellow")
     for state, jobs in _by_state(preview).items():
         verb_form = "matches but stays" if jobs == 1 else "match but stay"
@@ -45,7 +46,7 @@ def _state_words(state: str, jobs: int) -> str:
 def _by_state(preview: Preview) -> Counter[str]:
     found: Counter[str] = Counter()
     for each in preview.others:
-        found[each.state.value] += each.jobs
+        found[state_name(each.state)] += each.jobs
     return found
 
 

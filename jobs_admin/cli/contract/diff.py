@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Annotated, Any, Final
 
 import typer
@@ -17,9 +18,11 @@ from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.contract.change_rules import ChangeClass
 from trellis_jobs.contract.changes import ContractChange, changes, is_migration
+from trellis_jobs.model.durations import format_duration
 
 _STYLES: Final = {ChangeClass.UPDATE: "green", ChangeClass.MIGRATION: "red"}
 _SHORT: Final = 20
+_SCHEDULE: Final = "schedules."
 _COLUMNS: Final = Columns(
     names=("class", "queue", "field", "change", "reason"), flexible="reason", truncated="change"
 )
@@ -80,8 +83,27 @@ def change_table(found: Sequence[ContractChange]) -> Table:
 
 def _step(change: ContractChange) -> str:
     """The old and the new value; empty for schemas and whole queues, which are too long."""
+    old, new = change.old or {}, change.new or {}
+    if change.field.startswith(_SCHEDULE) and isinstance(old, dict) and isinstance(new, dict):
+        return _schedule_step(old, new)
     was, now = _value(change.old), _value(change.new)
     return "" if None in (was, now) else f"{was} → {now}"
+
+
+def _schedule_step(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """The old and the new timing, or the names of other fields that have changed."""
+    was, now = _timing(old), _timing(new)
+    if was != now:
+        return f"{was} → {now}"
+    return ", ".join(name for name in sorted({*old, *new}) if old.get(name) != new.get(name))
+
+
+def _timing(schedule: dict[str, Any]) -> str:
+    if "cron" in schedule:
+        return f"{schedule['cron']} ({schedule.get('timeZone', 'UTC')})"
+    if "everyMs" in schedule:
+        return f"every {format_duration(timedelta(milliseconds=schedule['everyMs']))}"
+    return "none"
 
 
 def _value(value: Any) -> str | None:

@@ -13,12 +13,14 @@ from rich.table import Table
 from jobs_admin.cli.dev.news_lines import news_lines
 from jobs_admin.cli.render.counts import count, rate
 from jobs_admin.cli.render.event_lines import progress_words
-from jobs_admin.cli.render.states import STYLES, state_text
+from jobs_admin.cli.render.states import STYLES, state_name, state_text
 from jobs_admin.cli.render.text import Text
+from jobs_admin.cli.render.times import moment
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import LIVE, JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from rich.console import RenderableType
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from trellis_jobs.model.job import Job
 
 _COUNTED: Final = (
+    JobState.SCHEDULED,
     JobState.PENDING,
     JobState.ACTIVE,
     JobState.RETRY,
@@ -101,17 +104,19 @@ def _apps(state: DevState, width: int) -> list[Text]:
 def _queues(state: DevState, queues: list[QueueState], now: datetime) -> Table:
     hidden = len(state.queues) - len(queues)
     table = _table(f"queue (and {hidden} more)" if hidden else "queue")
-    for name in (*_COUNTED, "other"):
+    has_delayed = any(queue.states[JobState.SCHEDULED] for queue in queues)
+    counted = _COUNTED if has_delayed else _COUNTED[1:]
+    for name in (*map(state_name, counted), "other"):
         table.add_column(name, justify="right")
     table.add_column("/s", justify="right")
     for queue in queues:
         label = state.label(queue.service, queue.name)
-        table.add_row(label, *_counts(queue), rate(queue.ends_per_second(now)))
+        table.add_row(label, *_counts(queue, counted), rate(queue.ends_per_second(now)))
     return table
 
 
-def _counts(queue: QueueState) -> list[Text]:
-    counts = [(queue.states[state], STYLES[state]) for state in _COUNTED]
+def _counts(queue: QueueState, counted: Iterable[JobState]) -> list[Text]:
+    counts = [(queue.states[state], STYLES[state]) for state in counted]
     counts.append((sum(queue.states[state] for state in _OTHERS), "magenta"))
     return [Text(count(jobs), style if jobs else "dim") for jobs, style in counts]
 
@@ -135,7 +140,7 @@ def _jobs(state: DevState, frame: Frame, rows: int) -> Table:
             state_text(job.state),
             _age(job, frame.now),
             *wide,
-            _words(job),
+            _words(job, frame.now),
             style="" if job.state in LIVE else "dim",
         )
     for _ in range(rows - len(jobs)):
@@ -168,9 +173,11 @@ def _bar(job: Job) -> RenderableType:
     )
 
 
-def _words(job: Job) -> Text:
+def _words(job: Job, now: datetime) -> Text:
     if job.state is JobState.COMPLETED:
         return Text("")
+    if job.state is JobState.SCHEDULED and job.status.next_attempt_at is not None:
+        return Text(f"until {moment(job.status.next_attempt_at, now)}", STYLES[job.state])
     if job.why is not None:
         return Text(job.why, STYLES[job.state])
     return Text(progress_words(job.progress) if job.progress else "", "dim")

@@ -113,8 +113,12 @@ class DevState:
         return queue if services <= {service} else f"{service}/{queue}"
 
     def recent(self, count: int) -> list[Job]:
-        """Live jobs in the order of their creation, then the jobs that ended last."""
-        live = list(self._live.values())[-count:]
+        """Delayed jobs, other live jobs in the order of their creation, and those that ended last.
+
+        Delayed jobs are left out first.
+        """
+        by_age = self._live.values()
+        live = sorted(by_age, key=lambda job: job.state is not JobState.SCHEDULED)[-count:]
         ended = list(self._ended.values())[::-1][: count - len(live)]
         return live + ended
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 import typer
@@ -28,10 +28,12 @@ from trellis_jobs.contract.topology import (
     Config,
     Topology,
     foreign_buckets,
+    is_alarms_stream,
     queue_consumer,
 )
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.setup.alarms_streams import services_with_alarms
 from trellis_jobs.jetstream.setup.features import detect_features, detect_replicas
 from trellis_jobs.jetstream.setup.plan import Act, Change, plan_queue, plan_streams
 
@@ -41,8 +43,9 @@ PURPOSES: Final[Mapping[str, str]] = {
     WORK: "jobs that wait for a worker",
     ADVISORIES: "server advisories about jobs that used up their deliveries",
     KEYS: "which job holds which key",
-    CONTROL: "operations on many jobs that are in progress",
+    CONTROL: "workers, schedules, and operations on many jobs that are in progress",
 }
+_ALARMS: Final = "alarms of delayed jobs and schedules of the service"
 _FOREIGN_BUCKET: Final = "holders of keys in queues that are shared with other runtimes"
 _CONSUMER: Final = "delivers jobs to the workers of the queue"
 _STYLES: Final = {"create": "green", "update": "yellow", "refuse": "red", "keep": "dim"}
@@ -68,7 +71,8 @@ class InfraOptions:
         str | None,
         typer.Argument(
             help="A service that can be imported here, as in app:service: include the consumers of "
-            "its queues. Like --app.",
+            "its queues, and the stream for its delayed jobs. Like --app. Without it, such streams "
+            "of all services are updated if they exist.",
             metavar="MODULE:SERVICE",
             show_default=False,
         ),
@@ -146,8 +150,11 @@ async def _topology(
         detected = await detect_replicas(options.connect_options(), infra.system_account)
     features = await detect_features(connection)
     contract = infra.contract()
-    buckets = () if contract is None else foreign_buckets(contract.queues.values())
-    return Topology(features, infra.replicas, detected, by_operator, buckets=buckets)
+    topology = Topology(features, infra.replicas, detected, by_operator)
+    if contract is None:
+        return replace(topology, alarms_of=await services_with_alarms(connection))
+    buckets = foreign_buckets(contract.queues.values())
+    return replace(topology, buckets=buckets, alarms_of=(contract.service,))
 
 
 def change_table(changes: Iterable[Change], *, done: bool) -> Table:
@@ -169,9 +176,14 @@ def _act(change: Change, done: bool) -> str:
 def _reason(change: Change) -> str:
     if change.details:
         return "; ".join(change.details)
-    default = _CONSUMER if "/" in change.name else _FOREIGN_BUCKET
-    purpose = PURPOSES.get(change.name, default)
+    purpose = PURPOSES.get(change.name) or _purpose_by_kind(change.name)
     return f"missing: {purpose}" if change.act is Act.CREATED else purpose
+
+
+def _purpose_by_kind(name: str) -> str:
+    if "/" in name:
+        return _CONSUMER
+    return _ALARMS if is_alarms_stream(name) else _FOREIGN_BUCKET
 
 
 def _to_json(change: Change, done: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def cancel(
 ) -> None:
     """Cancel jobs that have not ended, by id or by filter.
 
-    The worker interrupts a handler that is running. A filter selects jobs that are pending,
-    waiting for a retry, or active.
+    The worker interrupts a handler that is running. A filter selects jobs that are delayed,
+    pending, waiting for a retry, or active.
     """
     run_bulk(CANCEL, selection, bulk, output, options)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 from pydantic.alias_generators import to_camel
 
@@ -16,16 +13,19 @@ from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.job_reader.log_entries import follow_until_ended, job_timeout
 from jobs_admin.cli.jobs.watch import WaitTimeout, watch_until_ended
+from jobs_admin.cli.payload import read_payload
 from jobs_admin.cli.queue_contract import ContractSource
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
 from jobs_admin.cli.render.output import Output, print_json, print_stderr, print_text
 from jobs_admin.cli.run import run
+from jobs_admin.cli.run_time import RunTimeOptions
 from jobs_admin.cli.time_options import moment_ahead, seconds
 from trellis_jobs.contract.declaration import JobType
 from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.environment import Environment
 from trellis_jobs.errors import JobExists, NotAdmitted, PayloadInvalid
+from trellis_jobs.jetstream.alarms.alarms import Alarms
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
 from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
@@ -48,6 +48,7 @@ class _CreateRequest:
     job_id: str | None
     if_new: bool
     deadline: datetime | None
+    run_at: datetime | None
     wait: bool
     timeout: float | None
     try_options: TryOptions
@@ -94,7 +95,9 @@ class CreateOptions:
     ] = False
     timeout: WaitTimeout = None
 
-    def request(self, queue: QueueName, payload: Json, now: datetime) -> _CreateRequest:
+    def request(
+        self, queue: QueueName, payload: Json, run_at: datetime | None, now: datetime
+    ) -> _CreateRequest:
         deadline = None if self.deadline is None else moment_ahead("--deadline", self.deadline, now)
         timeout = seconds("--timeout", self.timeout)
         if timeout is not None and not self.wait:
@@ -107,6 +110,7 @@ class CreateOptions:
             self.job_id,
             self.if_new,
             deadline,
+            run_at,
             self.wait,
             timeout,
             self._try_options(),
@@ -143,31 +147,17 @@ def create_job(
     output: Output,
     options: ConnectionOptions,
     given: CreateOptions,
+    run_time: RunTimeOptions,
 ) -> None:
     """Create a job in any queue.
 
     The command reads the queue's contract from the server, where its workers publish it, from the
     service's code (--app), or from a manifest (--contract).
     """
-    request = given.request(parse_queue(queue), read_payload(payload), datetime.now(UTC))
+    now = datetime.now(UTC)
+    request = given.request(parse_queue(queue), read_payload(payload), run_time.moment(now), now)
     source.check()
     run(_create(options, source, request, output))
-
-
-def read_payload(text: str) -> Json:
-    try:
-        if text == "-":
-            text = sys.stdin.read()
-        elif text.startswith("@"):
-            text = Path(text[1:]).read_text(encoding="utf-8")
-        read: Json = orjson.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"cannot read the payload: {error}", param_hint="JSON") from None
-    except orjson.JSONDecodeError as error:
-        raise typer.BadParameter(
-            f"{error} (a JSON string needs double quotes: '\"…\"')", param_hint="JSON"
-        ) from None
-    return read
 
 
 async def _create(
@@ -227,7 +217,8 @@ def _producer(
     if queue.key_policy is not None:
         bucket, now = KeyBucket(connection, environment.now), environment.now
         keys = {queue.name: KeyCoordinator(service, queue, queue.key_policy, bucket, events, now)}
-    return Producer(service, events, keys, Telemetry(), environment)
+    alarms = Alarms(connection, events.features, environment.now)
+    return Producer(service, events, keys, Telemetry(), environment, alarms)
 
 
 def _prepare(producer: Producer, queue: JobType[Any, Any], request: _CreateRequest) -> Request:
@@ -240,6 +231,7 @@ def _prepare(producer: Producer, queue: JobType[Any, Any], request: _CreateReque
         payload,
         job_id=request.job_id,
         deadline=request.deadline,
+        run_at=request.run_at,
         **request.try_options,
     )
 

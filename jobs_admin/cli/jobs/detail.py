@@ -11,14 +11,16 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from jobs_admin.api.schedule_words import created_by_schedule
 from jobs_admin.api.views.jobs import ErrorView, ExplanationView, JobView, RunView
 from jobs_admin.cli.render.counts import count
-from jobs_admin.cli.render.output import Output
+from jobs_admin.cli.render.output import Output, one_line
 from jobs_admin.cli.render.progress import progress_text
-from jobs_admin.cli.render.states import STYLES
+from jobs_admin.cli.render.states import state_until
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import NOW, ago, stamp
 from trellis_jobs.model.durations import format_duration
+from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.states import JobState
 
@@ -46,13 +48,22 @@ class JobDetail:
         grid.add_column(overflow="fold")
         for name, value in self._fields(job, explanation):
             grid.add_row(name, value)
-        return Group(_heading(job), grid, *self._error_blocks(job))
+        return Group(self._heading(job), grid, *self._error_blocks(job))
+
+    def _heading(self, job: JobView) -> Text:
+        queue = f"  {job.service}/{job.type}  "
+        state = state_until(job.state, job.next_attempt_at, self.output, self.now)
+        return Text.assemble((job.id, "bold"), queue, state)
 
     def _fields(self, job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
         if self.is_past:
             yield "state at", f"{stamp(self.now)}; ages are relative to this time"
         yield from _why(job, explanation)
+        if explanation is None:  # Otherwise it says so.
+            yield from _schedule(job)
         yield "tries", f"{job.tries} of {job.max_tries}"
+        if job.snoozes:
+            yield "snoozes", f"{job.snoozes}, the last one because: {job.snooze_reason}"
         yield from _own_limits(job)
         yield from self._times(job)
         yield from _worker(job)
@@ -65,14 +76,15 @@ class JobDetail:
         yield "trace", f"{job.context.trace_id}, request {job.context.request_id}"
 
     def _times(self, job: JobView) -> Iterator[Field]:
-        ran = _ran(job)
+        ran, is_delayed = _ran(job), job.state is JobState.SCHEDULED
+        planned = None if job.schedule else job.run_at
         moments = (
             ("created", job.created_at, ""),
-            ("delayed until", job.run_at, ""),
+            ("delayed until" if is_delayed else "planned for", planned, ""),
             ("retried" if job.earlier_runs else "released", _began_again_at(job), _by(job)),
             ("started", job.started_at, ""),
             ("ended", job.completed_at, f", after {ran}" if ran else ""),
-            ("next try", None if job.state is JobState.SCHEDULED else job.next_attempt_at, ""),
+            ("snoozed until" if job.snoozed_until else "next try", _next_try_at(job), ""),
             ("deadline", job.deadline, ""),
         )
         for name, at, more in moments:
@@ -117,19 +129,23 @@ class JobDetail:
         yield _error(error)
 
 
-def _heading(job: JobView) -> Text:
-    queue = f"  {job.service}/{job.type}  "
-    return Text.assemble((job.id, "bold"), queue, (job.state.value, STYLES[job.state]))
-
-
 def _why(job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
     if explanation is not None:
         yield "why", explanation.sentence
         yield "next", explanation.next
+    elif job.snoozed_until is not None:
+        yield "why", f"snoozed: {job.snooze_reason}"
     elif job.state is JobState.COMPLETED:
         return  # Its errors are those of earlier tries.
     elif job.reason is not None or job.last_error is not None:
         yield "why", " ".join(filter(None, (job.reason or job.last_error, _ended_by(job))))
+
+
+def _schedule(job: JobView) -> Iterator[Field]:
+    if job.schedule is not None:
+        address = JobAddress(job.service, job.type, job.id)
+        words = created_by_schedule(address, job.schedule, job.run_at)
+        yield "created by", one_line(words)
 
 
 def _worker(job: JobView) -> Iterator[Field]:
@@ -189,6 +205,10 @@ def _json(value: Any) -> Text:
 def _error(error: ErrorView) -> Text:
     message = Text(f"{error.type}: {error.message}", "red")
     return message if error.traceback is None else Text(error.traceback.rstrip())
+
+
+def _next_try_at(job: JobView) -> datetime | None:
+    return None if job.state is JobState.SCHEDULED else job.next_attempt_at
 
 
 def _began_again_at(job: JobView) -> datetime | None:

@@ -14,7 +14,7 @@ from jobs_admin.api.views.jobs import ExplanationView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.job_names import JobArgument, parse_job
 from jobs_admin.cli.render.output import Output, console, print_json
-from jobs_admin.cli.render.states import STYLES
+from jobs_admin.cli.render.states import state_until
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
@@ -36,7 +36,7 @@ async def _explain(options: AdminConnectionOptions, job: str | JobAddress, outpu
 
 def render_explanation(explained: ExplanationView, output: Output, now: datetime) -> RenderableType:
     queue = f"  {explained.service}/{explained.type}  "
-    state = (explained.state.value, STYLES[explained.state])
+    state = state_until(explained.state, explained.until or explained.since, output, now)
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

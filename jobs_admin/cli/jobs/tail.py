@@ -14,7 +14,7 @@ import typer
 from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.filters import moment
-from jobs_admin.cli.render.event_lines import event_words
+from jobs_admin.cli.render.event_lines import event_name, event_words
 from jobs_admin.cli.render.output import Output, print_json_line, print_line
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
@@ -170,7 +170,7 @@ def event_text(event: Event, queue: str) -> Text:
     leads_to = RULES[event.kind].leads_to
     words = " ".join(event_words(event).split())
     return Text.assemble(
-        (f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[leads_to] if leads_to else "dim"),
+        (f"{event_name(event):<{_KIND_WIDTH}}", STYLES[leads_to] if leads_to else "dim"),
         f"  {event.job.job_id}  ",
         (f"{queue}  " if queue else "", "dim"),
         words,

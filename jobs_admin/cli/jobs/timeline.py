@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from jobs_admin.cli.render.event_lines import event_words
+from jobs_admin.cli.render.event_lines import event_name, event_words
 from jobs_admin.cli.render.output import Output
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
+from jobs_admin.cli.render.times import moment
 from trellis_jobs.model import events as e
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import Interruption
@@ -23,6 +24,7 @@ _PHASES: Final[Mapping[Phase, tuple[str, str]]] = {
     Phase.WAITING: ("waited for a worker or its key", "waits for a worker or its key"),
     Phase.DELAYED: ("was delayed", "is delayed"),
     Phase.BACKING_OFF: ("waited for the retry", "waits for the retry"),
+    Phase.SNOOZED: ("was snoozed", "is snoozed"),
     Phase.RUNNING: ("ran", "has been running"),
     Phase.OVER: ("had ended", "has ended"),
 }
@@ -60,7 +62,7 @@ def event_text(each: TimelineEntry, output: Output) -> Text:
         line.append(f"{kind:<{_KIND_WIDTH}}  ", "strike dim" if event else "dim")
         line.append(f"ignored: {each.ignored}", "yellow")
         return line
-    line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[each.job.state] if each.job else "")
+    line.append(f"{event_name(event):<{_KIND_WIDTH}}", STYLES[each.job.state] if each.job else "")
     line.append(f"  {_words(event, each)}", "dim" if isinstance(event, e.Described) else "")
     line.rstrip()
     return line
@@ -79,7 +81,8 @@ def _between(each: TimelineSpan, output: Output, now: datetime) -> Text:
         f"{past} {format_duration(each.length(now))}" if each.end else _lasting(present, each, now)
     ]
     if each.until is not None and each.end is None:
-        words.append(f"until {output.clock(each.until)}")
+        until = output.clock(each.until) if output.absolute else moment(each.until, now)
+        words.append(f"until {until}")
     if each.interrupted_by is not None:
         words.append(_INTERRUPTIONS[each.interrupted_by])
     indent = " " * len(output.clock(each.begin))

@@ -19,7 +19,7 @@ from jobs_admin.cli.job_reader.log_entries import follow_until_ended, job_timeou
 from jobs_admin.cli.jobs.timeline import event_text
 from jobs_admin.cli.render.output import Output, console, one_line, print_json_line, print_line
 from jobs_admin.cli.render.progress import progress_text
-from jobs_admin.cli.render.states import STYLES
+from jobs_admin.cli.render.states import STYLES, state_until
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
 from jobs_admin.cli.time_options import seconds
@@ -93,16 +93,16 @@ class _View:
     def _frame(self) -> RenderableType:
         if self._job is None:
             return Text("reading the log …", "dim")
-        return job_frame(self._job, datetime.now(UTC))
+        return job_frame(self._job, self._output, datetime.now(UTC))
 
 
-def job_frame(job: Job, now: datetime) -> RenderableType:
+def job_frame(job: Job, output: Output, now: datetime) -> RenderableType:
     """The state with its duration, the progress, and the result or the error."""
     since = format_duration(
         max(timedelta(), (job.updated_at if job.is_over else now) - job.run.began_at)
     )
     queue = f"  {job.address.service}/{job.address.job_type}  "
-    state = (job.state.value, STYLES[job.state])
+    state = state_until(job.state, job.status.next_attempt_at, output, now)
     tries = f"  try {job.tries}/{job.max_tries}  {since}"
     lines: list[RenderableType] = [Text.assemble((job.id, "bold"), queue, state, tries)]
     if job.progress is not None:

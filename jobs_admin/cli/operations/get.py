@@ -12,7 +12,6 @@ from rich.table import Table
 
 from jobs_admin.api.views.operations import OperationFilter, OperationView
 from jobs_admin.cli.bulk.operation import operation_summary
-from jobs_admin.cli.bulk.verbs import BY_OPERATION
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.render.output import Output, console, print_json
 from jobs_admin.cli.render.text import Text
@@ -47,7 +46,7 @@ def _parts(operation: OperationView, output: Output, now: datetime) -> Iterator[
         facts.add_row(name, Text(value))
     yield facts
     yield Text()
-    yield from operation_summary(operation, BY_OPERATION[operation.verb])
+    yield from operation_summary(operation)
     if operation.error is not None:
         yield Text(operation.error, "red")
 
@@ -60,6 +59,8 @@ def _facts(operation: OperationView, output: Output, now: datetime) -> Iterator[
     yield "by", operation.by
     if operation.reason is not None:
         yield "reason", operation.reason
+    if operation.run_at is not None:
+        yield "to run at", output.time(operation.run_at, now)
     if operation.rate is not None:
         yield "rate", f"{operation.rate:g} jobs/s"
     yield "started", output.time(operation.created_at, now)

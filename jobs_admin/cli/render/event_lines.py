@@ -30,7 +30,7 @@ def event_line(event: Event, job: Job, *, queue: str | None = None, short_id: bo
     line.append(clock(event.at), "dim")
     line.append(f"  {queue or f'{event.job.service}/{event.job.job_type}':<{_QUEUE_WIDTH}}")
     line.append(f"  {job.id[-_ID_SHOWN:] if short_id else job.id}  ", "dim")
-    line.append(f"{event.kind.value:<{_KIND_WIDTH}}", STYLES[job.state])
+    line.append(f"{event_name(event):<{_KIND_WIDTH}}", STYLES[job.state])
     line.append(f"  {event_words(event, job)}", "dim" if isinstance(event, e.Described) else "")
     line.rstrip()
     return line
@@ -39,6 +39,11 @@ def event_line(event: Event, job: Job, *, queue: str | None = None, short_id: bo
 def progress_words(progress: Progress) -> str:
     of = f"{progress.current}/{progress.total}" if progress.total else ""
     return " ".join(word for word in (of, progress.step, progress.message) if word)
+
+
+def event_name(event: Event) -> str:
+    """The kind of an event, except that a snooze is not called a retry."""
+    return "snoozed" if event.is_snooze else event.kind.value
 
 
 def event_words(event: Event, job: Job | None = None) -> str:
@@ -56,6 +61,8 @@ def _details(event: Event, job: Job | None) -> str:
             return _description(event)
         case e.Started():
             return f"try {event.tries}/{job.max_tries}" if job else f"try {event.tries}"
+        case e.RetryScheduled(is_snooze=True):
+            return f"{_snoozed_for(event, job)}: {event.error.message}"
         case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
             return f"{_when(event)}: {event.error.type}: {event.error.message}"
         case e.Completed():
@@ -69,7 +76,7 @@ def _details(event: Event, job: Job | None) -> str:
 
 
 def _description(event: e.Described) -> str:
-    run_at = f"until {stamp(event.run_at)}" if isinstance(event, e.Scheduled) else ""
+    run_at = f"delayed until {stamp(event.run_at)}" if isinstance(event, e.Scheduled) else ""
     decision = _decision(event) if isinstance(event, e.Scheduled | e.Retried) else ""
     return "; ".join(filter(None, (run_at, decision, _payload(event))))
 
@@ -86,6 +93,13 @@ def _decision(event: e.Decided | e.Retried | e.Scheduled) -> str:
 def _noted(notes: Notes) -> list[str]:
     progress = [progress_words(notes.progress)] if notes.progress else []
     return [*(line.message for line in notes.lines), *progress]
+
+
+def _snoozed_for(event: e.RetryScheduled, job: Job | None) -> str:
+    """As the handler said it: from when it raised the snooze, a moment before the event."""
+    raised_at = event.error.at
+    length = format_duration((event.next_attempt_at or raised_at) - raised_at)
+    return f"for {length}, snooze {job.snoozes}" if job else f"for {length}"
 
 
 def _when(event: Event) -> str:

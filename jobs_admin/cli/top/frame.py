@@ -13,13 +13,15 @@ from jobs_admin.api.views.health import HealthStatus, HealthView
 from jobs_admin.api.views.queues import QueueView
 from jobs_admin.cli.render.columns import Columns, fit_table
 from jobs_admin.cli.render.counts import count, rate
-from jobs_admin.cli.render.states import STYLES
+from jobs_admin.cli.render.states import STYLES, state_name
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.top.snapshot import FAILURES, TopSnapshot, jobs_in, per_minute, rank
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import JobState
 
+_DELAYED: Final = "delayed"
 _STATES: Final = {
+    _DELAYED: JobState.SCHEDULED,
     "pending": JobState.PENDING,
     "active": JobState.ACTIVE,
     "retry": JobState.RETRY,
@@ -29,6 +31,7 @@ _STATES: Final = {
 _DROPPED_FIRST: Final = (
     "new/min",
     "waiting",
+    _DELAYED,
     "oldest",
     "errors/min",
     "workers",
@@ -79,18 +82,20 @@ def _totals(snapshot: TopSnapshot) -> Text:
     for state in JobState:
         total = sum(jobs_in(each, state.value) or 0 for each in snapshot.queues)
         if total:
-            counted.append(f"{count(total)} {state.value}  ", STYLES[state])
+            counted.append(f"{count(total)} {state_name(state)}  ", STYLES[state])
     return counted
 
 
 def _table(queues: list[QueueView], width: int) -> Table:
-    numbers = [*_STATES, *_COLUMNS]
+    has_delayed = any(each.delayed for each in queues)
+    numbers = [name for name in (*_STATES, *_COLUMNS) if name != _DELAYED or has_delayed]
+    dropped_first = [name for name in _DROPPED_FIRST if name in numbers]
     rows = [
         {"type": Text(each.name, _name_style(each))}
         | {column: _cell(column, each) for column in numbers}
         for each in queues
     ]
-    columns = Columns(names=["type", *numbers], dropped_first=_DROPPED_FIRST, right=numbers, gap=1)
+    columns = Columns(names=["type", *numbers], dropped_first=dropped_first, right=numbers, gap=1)
     return fit_table(columns, rows, width)
 
 

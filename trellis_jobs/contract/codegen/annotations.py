@@ -33,6 +33,8 @@ SOURCES: Final[Mapping[str, str]] = {
     "ConfigDict": "pydantic",
     "Field": "pydantic",
     "SecretStr": "pydantic",
+    "Cron": "trellis_jobs",
+    "Every": "trellis_jobs",
     "Jobs": "trellis_jobs",
     "KeyConcurrency": "trellis_jobs",
     "QueueDepth": "trellis_jobs",

@@ -21,7 +21,10 @@ _TYPES: Final = frozenset(
     {"str", "int", "float", "bool", "bytes", "list", "dict", "set", "tuple", "object"}
 )
 _CALLABLE: Final = frozenset(
-    {"job", "Field", "ConfigDict", "KeyConcurrency", "QueueDepth", "Secret", "set"}
+    {
+        *("job", "KeyConcurrency", "QueueDepth", "Cron", "Every"),
+        *("Field", "ConfigDict", "Secret", "set"),
+    }
 )
 _MODULES: Final = frozenset({*SOURCES.values(), "__future__"})
 

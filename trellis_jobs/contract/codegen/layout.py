@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import timedelta
 
 WIDTH: Final = 100
 _INDENT: Final = "    "
@@ -47,6 +48,11 @@ def long_text(value: str) -> str:
         return literal(value)
     chunks = [value[at : at + _CHUNK] for at in range(0, len(value), _CHUNK)]
     return f'"".join([{", ".join(map(literal, chunks))}])'
+
+
+def seconds(duration: timedelta) -> str:
+    number = duration.total_seconds()
+    return repr(int(number) if number.is_integer() else number)
 
 
 def class_name(words: str) -> str:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 from trellis_jobs.contract.codegen.annotations import SOURCES, Inexpressible
 from trellis_jobs.contract.codegen.classes import Classes
 from trellis_jobs.contract.codegen.layout import (
+    WIDTH,
     class_name,
     is_plain,
     lint_codes,
     literal,
     long_text,
+    seconds,
     wrapped,
 )
+from trellis_jobs.contract.codegen.schedules import schedules_source
 from trellis_jobs.contract.declaration import JobOptions, JobType
 from trellis_jobs.contract.key_policy import KeyConcurrency, KeyPolicy, QueueDepth, resolve
 from trellis_jobs.contract.manifest import from_manifest
@@ -34,7 +37,9 @@ _RESERVED: Final = frozenset({"contract", "runtime", "job", "object", "dt"}) | {
 }
 # The options that are written from the table alone.
 _SETTINGS: Final = {
-    option.name: option for option in QUEUE_OPTIONS if option.field and not option.members
+    option.name: option
+    for option in QUEUE_OPTIONS
+    if option.field and not option.members and not option.named
 }
 
 
@@ -69,7 +74,9 @@ def _imports(needed: set[str]) -> Iterator[str]:
         found = [module for module in block if module in by_module]
         for module in found:
             names = sorted(by_module[module], key=lambda name: (not name[0].isupper(), name))
-            yield f"from {module} import {', '.join(names)}"
+            line = f"from {module} import {', '.join(names)}"
+            is_long = len(line) > WIDTH
+            yield wrapped(f"from {module} import ({', '.join(names)})") if is_long else line
         if found and any(module in by_module for later in blocks[number + 1 :] for module in later):
             yield ""
 
@@ -107,6 +114,8 @@ def _options(queue: JobType[Any, Any], attribute: str, needed: set[str]) -> Iter
             yield f"{name}={_written(value)}"
     if queue.key_policy is not None:
         yield from _key_policy(queue.key_policy, queue.ack_wait, needed)
+    if queue.schedules:
+        yield f"schedules={schedules_source(queue.schedules, needed)}"
 
 
 def _key_policy(key_policy: KeyPolicy, ack_wait: timedelta, needed: set[str]) -> Iterator[str]:
@@ -132,12 +141,7 @@ def _members(
 
 def _written(value: Any) -> str:
     if isinstance(value, timedelta):
-        return _seconds(value)
+        return seconds(value)
     if isinstance(value, tuple):
         return f"[{', '.join(map(_written, value))}]"
     return long_text(str(value)) if isinstance(value, str) else literal(value)
-
-
-def _seconds(duration: timedelta) -> str:
-    seconds = duration.total_seconds()
-    return repr(int(seconds) if seconds.is_integer() else seconds)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import (
     ADVISORIES,
-    ADVISORY_CONSUMER,
     CONTROL,
+    DUE_CONSUMER,
     KEYS,
     LOG,
     TO_WORK,
     WORK,
+    alarms_stream,
     consumer_of,
     foreign_buckets,
 )
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model import subjects
-from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.declaration import JobType, ServiceContract
 
 API: Final = "$JS.API"
-_STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS, CONTROL)
+STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS, CONTROL)
 # Denied to users who may create consumers of the log with any name: changing the filter of
 # `to-work` would stop all jobs from starting.
-_CREATE_TO_WORK: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
+CREATE_TO_WORK: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +83,35 @@ def inbox_prefix(name: str) -> str:
 def of_service(contract: ServiceContract) -> Permissions:
     """A service: create, run, read and cancel its own jobs, and manage its consumers."""
     name = contract.service
-    grants = [_inbox(name), *_own_jobs(name), _presence(name), _worker_records(name)]
+    grants = [private_inbox(name), *_own_jobs(name), _presence(name), _worker_records(name)]
+    grants += [_alarms(name), _schedules(name)]
     grants += [_working(name, queue) for _, queue in sorted(contract.queues.items())]
     buckets = {queue.key_policy.bucket for queue in contract.queues.values() if queue.key_policy}
     grants += [_keys(name, bucket) for bucket in sorted(buckets)]
-    return Permissions(tuple(grants), denied=_api([f"{_CREATE_TO_WORK}.>"]))
+    return Permissions(tuple(grants), denied=api_subjects([f"{CREATE_TO_WORK}.>"]))
 
 
 def of_provisioner(name: str, contracts: Iterable[ServiceContract] = ()) -> Permissions:
     """A provisioner: create and update the streams and the consumers of these services."""
     contracts = tuple(contracts)
     found = foreign_buckets(queue for each in contracts for queue in each.queues.values())
-    streams = (*_STREAMS, *map(subjects.stream_of_bucket, found))
+    alarms = (alarms_stream(each.service) for each in contracts)
+    streams = (*STREAMS, *map(subjects.stream_of_bucket, found), *alarms)
     calls = [f"STREAM.{verb}.{each}" for each in streams for verb in ("INFO", "CREATE", "UPDATE")]
     source = [
-        _CREATE_TO_WORK,
+        CREATE_TO_WORK,
         *(f"CONSUMER.{verb}.{LOG}.{TO_WORK}" for verb in ("INFO", "PAUSE", "DELETE")),
     ]
     return Permissions(
         (
-            _inbox(name),
-            Grant("to detect the features of the server", _api(["INFO"])),
-            Grant("to create and update the streams", _api(calls)),
-            Grant("to let the work queue source the log", _api(source)),
+            private_inbox(name),
+            Grant("to detect the features of the server", api_subjects(["INFO"])),
+            Grant("to find the streams for alarms", api_subjects(["STREAM.NAMES"])),
+            Grant("to create and update the streams", api_subjects(calls)),
+            Grant("to let the work queue source the log", api_subjects(source)),
             Grant(
                 "to restart sourcing after the replicas changed",
-                _api([f"STREAM.LEADER.STEPDOWN.{WORK}"]),
+                api_subjects([f"STREAM.LEADER.STEPDOWN.{WORK}"]),
             ),
             *_consumers(contracts),
         )
@@ -129,23 +132,12 @@ def check_distinct_consumers(contracts: Iterable[ServiceContract]) -> None:
                 )
 
 
-def of_admin(name: str, contracts: Iterable[ServiceContract] = ()) -> Permissions:
-    """The admin runtime: all events, work and keys, but no changes of streams.
-
-    Of the buckets of other runtimes, only those that these services use are included.
-    """
-    buckets = foreign_buckets(queue for each in contracts for queue in each.queues.values())
-    return Permissions(
-        (_inbox(name), *_serving(), *_maintenance(), *map(_repairing, buckets)),
-        denied=_api([_CREATE_TO_WORK, f"{_CREATE_TO_WORK}.>", f"CONSUMER.DELETE.{LOG}.{TO_WORK}"]),
-        allow_responses=True,
-    )
-
-
 def of_operator(name: str, methods: Iterable[str]) -> Permissions:
     """An operator: call these methods of the admin runtime. No access to JetStream."""
     requests = tuple(subjects.rpc(method) for method in methods)
-    return Permissions((_inbox(name), Grant("to send requests to the admin runtime", requests)))
+    return Permissions(
+        (private_inbox(name), Grant("to send requests to the admin runtime", requests))
+    )
 
 
 def of_log_reader(name: str) -> Permissions:
@@ -158,13 +150,13 @@ def of_log_reader(name: str) -> Permissions:
     ]
     return Permissions(
         (
-            _inbox(name),
-            Grant("to read every job's events", _api(calls)),
+            private_inbox(name),
+            Grant("to read every job's events", api_subjects(calls)),
             _reading_workers(),
             # Local, because servers do not forward messages between two importing accounts.
             Grant("to receive new events at once", subscribe=(subjects.ALL_EVENTS,), is_local=True),
         ),
-        denied=_api([f"{_CREATE_TO_WORK}.>"]),
+        denied=api_subjects([f"{CREATE_TO_WORK}.>"]),
     )
 
 
@@ -178,10 +170,10 @@ def of_queue_operator(name: str, contracts: Iterable[ServiceContract] = ()) -> P
     ]
     return Permissions(
         (
-            _inbox(name),
-            Grant("to list, pause and resume queues", _api(calls)),
+            private_inbox(name),
+            Grant("to list, pause and resume queues", api_subjects(calls)),
             _reading_workers(),
-            *([Grant("to store the reason of a pause", _api(reasons))] if reasons else []),
+            *([Grant("to store the reason of a pause", api_subjects(reasons))] if reasons else []),
         )
     )
 
@@ -190,8 +182,8 @@ def of_worker_operator(name: str) -> Permissions:
     """List all workers and direct them, without an admin runtime."""
     return Permissions(
         (
-            _inbox(name),
-            Grant("to detect the features of the server", _api(["INFO"])),
+            private_inbox(name),
+            Grant("to detect the features of the server", api_subjects(["INFO"])),
             _reading_workers(),
             Grant("to direct workers", (subjects.ALL_WORKERS,)),
         )
@@ -200,16 +192,16 @@ def of_worker_operator(name: str) -> Permissions:
 
 def _reading_workers() -> Grant:
     calls = [f"STREAM.INFO.{CONTROL}", f"DIRECT.GET.{CONTROL}.{subjects.ALL_WORKERS}"]
-    return Grant("to read the records of workers", _api(calls))
+    return Grant("to read the records of workers", api_subjects(calls))
 
 
 def of_backup(name: str) -> Permissions:
     """Back up the streams: reads everything, changes nothing."""
-    calls = [f"STREAM.{verb}.{each}" for each in _STREAMS for verb in ("INFO", "SNAPSHOT")]
+    calls = [f"STREAM.{verb}.{each}" for each in STREAMS for verb in ("INFO", "SNAPSHOT")]
     return Permissions(
         (
-            _inbox(name),
-            Grant("to take backups of the streams", (*_api(calls), "$JS.SNAPSHOT.ACK.>")),
+            private_inbox(name),
+            Grant("to take backups of the streams", (*api_subjects(calls), "$JS.SNAPSHOT.ACK.>")),
         )
     )
 
@@ -224,7 +216,7 @@ def of_system_user() -> Permissions:
     )
 
 
-def _inbox(name: str) -> Grant:
+def private_inbox(name: str) -> Grant:
     own = f"{inbox_prefix(name)}.>"
     return Grant("to receive replies in a private inbox", subscribe=(own,), is_local=True)
 
@@ -238,26 +230,55 @@ def _own_jobs(service: str) -> tuple[Grant, ...]:
     ]
     return (
         Grant("to create and change its own jobs, and to receive their changes", (own,), (own,)),
-        Grant("to read its own jobs' events", _api(calls)),
+        Grant("to read its own jobs' events", api_subjects(calls)),
     )
 
 
 def _presence(service: str) -> Grant:
     own = subjects.presence_of_service(service)
-    return Grant("to send the heartbeats of its workers", (own, *_api([f"DIRECT.GET.{LOG}.{own}"])))
+    return Grant(
+        "to send the heartbeats of its workers", (own, *api_subjects([f"DIRECT.GET.{LOG}.{own}"]))
+    )
 
 
 def _worker_records(service: str) -> Grant:
     own = subjects.workers_of_service(service)
-    read = _api([f"DIRECT.GET.{CONTROL}.{own}"])
+    read = api_subjects([f"DIRECT.GET.{CONTROL}.{own}"])
     hints = subjects.worker_hints_of_service(service)
     return Grant("to register its workers, and to receive directives", (own, *read), (hints,))
+
+
+def _alarms(service: str) -> Grant:
+    stream = alarms_stream(service)
+    consumer = f"{stream}.{DUE_CONSUMER}"
+    calls = [
+        f"DIRECT.GET.{stream}.{subjects.alarms_of_service(service)}",
+        f"DIRECT.GET.{stream}.{subjects.due_of_service(service)}",
+        f"CONSUMER.CREATE.{consumer}.{subjects.due_of_service(service)}",
+        f"CONSUMER.INFO.{consumer}",
+        f"CONSUMER.MSG.NEXT.{consumer}",
+    ]
+    own = (subjects.alarms_of_service(service), subjects.due_of_service(service))
+    publish = (*own, *api_subjects(calls), f"$JS.ACK.{consumer}.>")
+    return Grant(
+        "to set the alarms of its delayed jobs and schedules, and to receive them", publish
+    )
+
+
+def _schedules(service: str) -> Grant:
+    own = subjects.schedules_of_service(service)
+    calls = [
+        f"DIRECT.GET.{CONTROL}.{own}",
+        f"CONSUMER.CREATE.{CONTROL}.*.{own}",
+        f"CONSUMER.MSG.NEXT.{CONTROL}.*",
+    ]
+    return Grant("to read and write its own schedules", (own, *api_subjects(calls)))
 
 
 def _working(service: str, queue: JobType[Any, Any]) -> Grant:
     name = consumer_of(service, queue)
     calls = [*_consumer_calls(service, queue), f"CONSUMER.MSG.NEXT.{WORK}.{name}"]
-    return Grant(f"to work on {queue.name}", (*_api(calls), f"$JS.ACK.{WORK}.{name}.>"))
+    return Grant(f"to work on {queue.name}", (*api_subjects(calls), f"$JS.ACK.{WORK}.{name}.>"))
 
 
 def _consumers(contracts: Iterable[ServiceContract]) -> Iterator[Grant]:
@@ -267,9 +288,10 @@ def _consumers(contracts: Iterable[ServiceContract]) -> Iterator[Grant]:
             for queue in contract.queues.values()
             for call in _consumer_calls(contract.service, queue)
         ]
-        yield Grant(f"to create the consumers of {contract.service}", _api(calls))
+        yield Grant(f"to create the consumers of {contract.service}", api_subjects(calls))
         yield Grant(
-            "to compare the queues with their stored contracts", _api([f"CONSUMER.LIST.{WORK}"])
+            "to compare the queues with their stored contracts",
+            api_subjects([f"CONSUMER.LIST.{WORK}"]),
         )
         counted = subjects.rpc("Jobs.ListQueues")
         yield Grant("to count the jobs that a migration would affect", (counted,))
@@ -285,98 +307,11 @@ def _consumer_calls(service: str, queue: JobType[Any, Any]) -> tuple[str, ...]:
 
 def _keys(service: str, bucket: str) -> Grant:
     own = subjects.keys_of_service(service, bucket)
-    read = _api([f"DIRECT.GET.{subjects.stream_of_bucket(bucket)}.{own}"])
+    read = api_subjects([f"DIRECT.GET.{subjects.stream_of_bucket(bucket)}.{own}"])
     return Grant(
         "to read and write its own keys, and to receive their changes", (own, *read), (own,)
     )
 
 
-def _serving() -> tuple[Grant, ...]:
-    return (
-        Grant(
-            "to receive requests, and to check that other admin runtimes answer",
-            (subjects.rpc("Jobs.Health"),),
-            (subjects.rpc("Jobs.*"),),
-        ),
-        Grant("to end, retry and requeue jobs", (subjects.ALL_EVENTS, subjects.ALL_WORK)),
-        Grant(
-            "to read the log, and to look up events",
-            _api(
-                [
-                    f"DIRECT.GET.{LOG}.>",
-                    f"STREAM.MSG.GET.{LOG}",
-                    f"CONSUMER.CREATE.{LOG}.*.{subjects.ALL_EVENTS}",
-                    *_reader_calls(LOG),
-                ]
-            ),
-        ),
-        Grant(
-            "to read and repair keys",
-            (f"$KV.{KEYS_BUCKET}.>", *_api([f"DIRECT.GET.{KEYS}.>", *_reader_calls(KEYS)])),
-        ),
-        Grant(
-            "to record bulk operations, and to direct workers",
-            (
-                subjects.ALL_OPERATIONS,
-                subjects.ALL_WORKERS,
-                *_api(
-                    [
-                        f"DIRECT.GET.{CONTROL}.>",
-                        f"STREAM.MSG.GET.{CONTROL}",
-                        f"CONSUMER.CREATE.{CONTROL}.*.{subjects.ALL_WORKERS}",
-                        *_reader_calls(CONTROL),
-                    ]
-                ),
-            ),
-        ),
-    )
-
-
-def _repairing(bucket: str) -> Grant:
-    stream = subjects.stream_of_bucket(bucket)
-    calls = [f"DIRECT.GET.{stream}.>", f"STREAM.INFO.{stream}", *_reader_calls(stream)]
-    return Grant(f"to read and repair keys in {bucket}", (f"$KV.{bucket}.>", *_api(calls)))
-
-
-def _maintenance() -> tuple[Grant, ...]:
-    work = [f"STREAM.MSG.GET.{WORK}", f"STREAM.MSG.DELETE.{WORK}"]
-    queues = [f"CONSUMER.INFO.{WORK}.*", f"CONSUMER.LIST.{WORK}"]
-    # A pause changes the consumer, and its reason is stored in the consumer's metadata.
-    pauses = [f"CONSUMER.PAUSE.{WORK}.*", f"CONSUMER.CREATE.{WORK}.*.{subjects.ALL_WORK}"]
-    readers = [f"CONSUMER.LIST.{LOG}"]
-    mine = f"{ADVISORIES}.{ADVISORY_CONSUMER}"
-    calls = [f"CONSUMER.CREATE.{mine}.>", f"CONSUMER.INFO.{mine}", f"CONSUMER.MSG.NEXT.{mine}"]
-    return (
-        Grant("to purge jobs after their retention time", _api([f"STREAM.PURGE.{LOG}"])),
-        Grant("to look up work messages, and delete exhausted ones", _api(work)),
-        Grant("to list all queues", _api(queues)),
-        Grant("to pause and resume queues, and to store the reason", _api(pauses)),
-        Grant("to find consumers that services did not delete", _api(readers)),
-        Grant(
-            "to receive advisories about exhausted deliveries",
-            (*_api(calls), f"$JS.ACK.{mine}.>"),
-        ),
-        Grant(
-            "to monitor the streams",
-            _api(
-                [
-                    "INFO",
-                    *(f"STREAM.INFO.{each}" for each in _STREAMS),
-                    f"CONSUMER.INFO.{LOG}.{TO_WORK}",
-                ]
-            ),
-        ),
-    )
-
-
-def _reader_calls(stream: str) -> tuple[str, ...]:
-    """Read a stream with temporary consumers, which are deleted afterwards."""
-    return (
-        f"CONSUMER.CREATE.{stream}.*",
-        f"CONSUMER.MSG.NEXT.{stream}.*",
-        f"CONSUMER.DELETE.{stream}.*",
-    )
-
-
-def _api(calls: Iterable[str]) -> tuple[str, ...]:
+def api_subjects(calls: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{API}.{call}" for call in calls)

@@ -195,9 +195,15 @@ class PullConsumer:
 
 @asynccontextmanager
 async def open_pull_consumer(
-    connection: Connection, stream: str, consumer: str, *, pending: int = 0, exclusive: bool = False
+    connection: Connection,
+    stream: str,
+    consumer: str,
+    *,
+    pending: int = 0,
+    exclusive: bool = False,
+    drains: bool = False,
 ) -> AsyncIterator[PullConsumer]:
-    """Pull from an existing consumer."""
+    """Pull from an existing consumer. `drains`: at the end, deliveries in flight are received."""
     puller = PullConsumer(connection, stream, consumer, pending=pending, exclusive=exclusive)
     subscription = await connection.subscribe(puller.inbox, puller.receive)
     forget = connection.on_reconnect(puller.reconnected)
@@ -205,7 +211,7 @@ async def open_pull_consumer(
         yield puller
     finally:
         forget()
-        await connection.unsubscribe(subscription)
+        await (connection.drain if drains else connection.unsubscribe)(subscription)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

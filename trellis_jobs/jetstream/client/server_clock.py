@@ -54,6 +54,12 @@ class ServerClock:
                 )
         return self._steady() + self._offset
 
+    def last_known(self) -> datetime:
+        """The server's time by the last reply, without a request. Call `now` once before."""
+        if self._offset is None:
+            raise RuntimeError("the server's time was never read")
+        return self._steady() + self._offset
+
     async def _measure_offset(self) -> timedelta:
         self._refreshed_at = self._monotonic()
         return await clock_difference(self._connection, self._steady)
@@ -66,12 +72,18 @@ class CorrectedClock:
     """The clock of this machine, corrected when it differs notably from the server's.
 
     `calls` are JetStream API calls whose replies contain the server's time. The clock uses the
-    first that is permitted and succeeds.
+    first that is permitted and succeeds. `observe` is called with the time in each reply.
     """
 
-    def __init__(self, machine_clock: Callable[[], datetime], calls: Iterable[str]) -> None:
+    def __init__(
+        self,
+        machine_clock: Callable[[], datetime],
+        calls: Iterable[str],
+        observe: Callable[[datetime], None] = lambda _: None,
+    ) -> None:
         self._machine_clock = machine_clock
         self._calls = list(calls)
+        self._observe = observe
         self._correction = timedelta()
         self._measured: timedelta | None = None
 
@@ -96,7 +108,9 @@ class CorrectedClock:
             started_at = self._machine_clock()
             try:
                 async with asyncio.timeout(_REQUEST_TIMEOUT):
-                    measured = await clock_difference(connection, self._machine_clock, call)
+                    measured = await clock_difference(
+                        connection, self._machine_clock, call, self._observe
+                    )
                 if timedelta() <= self._machine_clock() - started_at <= MAX_ROUND_TRIP:
                     self._update_correction(measured)
                 return

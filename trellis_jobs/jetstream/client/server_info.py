@@ -41,16 +41,21 @@ async def replication_of(connection: Connection, stream: str) -> Replication | N
 
 
 async def clock_difference(
-    connection: Connection, now: Callable[[], datetime], call: str = f"STREAM.INFO.{LOG}"
+    connection: Connection,
+    now: Callable[[], datetime],
+    call: str = f"STREAM.INFO.{LOG}",
+    observe: Callable[[datetime], None] = lambda _: None,
 ) -> timedelta:
     """Returns how far the server's clock is ahead of `now`, to about half a round trip.
 
-    `call` is a JetStream API call whose reply contains the server's time.
+    `call` is a JetStream API call whose reply contains the server's time. `observe` is called with
+    that time when it has arrived.
     """
     before = now()
     info = await api.request(connection, call)
     after = now()
     server_now = datetime.fromisoformat(str(info["ts"]))
+    observe(server_now)
     return server_now - (before + (after - before) / 2)
 
 

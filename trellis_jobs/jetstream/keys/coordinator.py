@@ -25,6 +25,7 @@ from trellis_jobs.model.keys.fencing import (
 )
 from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
 from trellis_jobs.model.keys.template import JobKey
+from trellis_jobs.model.states import ENQUEUED, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -105,8 +106,13 @@ class KeyCoordinator:
     async def read(self, key: JobKey) -> KeyState:
         return await self._bucket.read(self.empty(key))
 
-    async def admit(self, key: JobKey, waiting: Waiting) -> Admission:
-        """Admit the job; a refusal counts only after entries of ended jobs were removed."""
+    async def admit(
+        self, key: JobKey, waiting: Waiting, when_full: WhenFull | None = None
+    ) -> Admission:
+        """Admit the job; a refusal counts only after entries of ended jobs were removed.
+
+        `when_full` replaces the policy of the queue.
+        """
         policy = self.key_policy.stale_policy
         admission = await self._bucket.apply(
             self.empty(key), lambda state: admit(state, waiting, WhenFull.REJECT, policy)
@@ -114,7 +120,7 @@ class KeyCoordinator:
         if isinstance(admission, Admitted):
             return admission
         await self.forget_ended(key, admission.state)
-        return await self._admit_by_policy(key, waiting)
+        return await self._admit_by_policy(key, waiting, when_full or self.key_policy.when_full)
 
     async def acquire(
         self, key: JobKey, slot: Slot, waiting: Waiting, *, may_overtake: bool
@@ -213,14 +219,15 @@ class KeyCoordinator:
         )
         return True
 
-    async def _admit_by_policy(self, key: JobKey, waiting: Waiting) -> Admission:
+    async def _admit_by_policy(
+        self, key: JobKey, waiting: Waiting, when_full: WhenFull
+    ) -> Admission:
         """If the reply to a replacing write is lost, the next attempt finds the job queued."""
         replaced: Replaced | None = None
 
         def try_admit(state: KeyState) -> Admission:
             nonlocal replaced
-            key_policy = self.key_policy
-            admission = admit(state, waiting, key_policy.when_full, key_policy.stale_policy)
+            admission = admit(state, waiting, when_full, self.key_policy.stale_policy)
             if isinstance(admission, Replaced):
                 replaced = admission
             elif isinstance(admission, Admitted) and admission.state is not state:
@@ -231,12 +238,13 @@ class KeyCoordinator:
         return replaced if replaced is not None and isinstance(answer, Admitted) else answer
 
     async def _is_gone(self, job_id: str, since: int, entered_at: datetime) -> bool:
+        """A delayed job reserves its place just before it is released, like a new job."""
         latest = await self.latest(job_id, since)
-        if latest is None:
+        if latest is None or latest.head.status.state is JobState.SCHEDULED:
             if self._now() - entered_at <= ABANDONED_AFTER:
                 return False
             latest = await self._latest_from_leader(job_id)
-        return latest is None or latest.head.status.is_over
+        return latest is None or latest.head.status.state not in ENQUEUED
 
     async def _may_still_run(self, slot: Slot) -> bool:
         for kind in (EventKind.DEAD, EventKind.RETRY):

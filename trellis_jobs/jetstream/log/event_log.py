@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from trellis_jobs.errors import JobsError, RequestRefused
 from trellis_jobs.jetstream.client import api
+from trellis_jobs.jetstream.client.fast_batch import BulkAppender
 from trellis_jobs.jetstream.client.pub_ack import Refused
 from trellis_jobs.jetstream.client.timeouts import FOREVER
 from trellis_jobs.jetstream.log.atomic_batch import AtomicBatch
 from trellis_jobs.jetstream.log.decide_again import append_planned, decide_again
 from trellis_jobs.jetstream.log.event_publisher import EventPublisher
-from trellis_jobs.jetstream.log.fast_batch import BulkAppender
 from trellis_jobs.jetstream.log.history import Histories, require_sequence
 from trellis_jobs.jetstream.log.prepared_event import PreparedEvent
 from trellis_jobs.jetstream.log.reads import Latest, LogReads
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.log.decide_again import Appended
     from trellis_jobs.jetstream.log.history import HistorySlice
-    from trellis_jobs.model.events import Begun, Event, EventKind
+    from trellis_jobs.model.events import Described, Event, EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Entry
 
@@ -57,7 +57,9 @@ class EventLog:
         self._writer = secrets.token_hex(8)
         self._event_numbers = count(1)
         self._publisher = EventPublisher(connection, self._reads, guards=self._guards)
-        self._bulk_appender = BulkAppender(connection, features, self._publisher.publish_with_retry)
+        self._bulk_appender: BulkAppender[PreparedEvent] = BulkAppender(
+            connection, features, self._publisher.publish_with_retry
+        )
 
     async def try_append(
         self, head: Head | None, event: Event, *, timeout: float = FOREVER
@@ -76,7 +78,7 @@ class EventLog:
         return Head(answer, status.recorded_at(answer))
 
     async def append_first(
-        self, event: Begun, *, timeout: float, started_at: float | None = None
+        self, event: Described, *, timeout: float, started_at: float | None = None
     ) -> int | Refused:
         """Append the first event of a job, as try_append() does; returns its sequence.
 
@@ -120,7 +122,7 @@ class EventLog:
         ]
 
     async def append_first_many(
-        self, events: Iterable[Begun], *, timeout: float
+        self, events: Iterable[Described], *, timeout: float
     ) -> list[int | Refused | JobsError]:
         """Append the first events of many jobs, each as try_append() does.
 

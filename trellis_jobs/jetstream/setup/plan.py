@@ -15,6 +15,7 @@ from trellis_jobs.contract.topology import (
 )
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.setup import work_source
+from trellis_jobs.jetstream.setup.plain_source import can_add_lanes
 from trellis_jobs.model import subjects
 
 if TYPE_CHECKING:
@@ -41,8 +42,20 @@ _ONLY_AT_CREATION: Final[Mapping[str, Config]] = {
 # a cluster the log would have no leader (seen with two servers of 2.12.8 and one of 2.15.1), and
 # the setting cannot be removed. allow_msg_ttl is different: 2.10 ignores it (seen with 2.11.11 and
 # 2.15.1, and after a downgrade), and newer servers refuse heartbeats without it.
-_UNKNOWN_BEFORE: Final[Mapping[str, str]] = {"allow_atomic": "2.12", "allow_batched": "2.14"}
+_UNKNOWN_BEFORE: Final[Mapping[str, str]] = {
+    "allow_atomic": "2.12",
+    "allow_msg_schedules": "2.12",
+    "allow_batched": "2.14",
+}
 _MISSING: Final = object()
+_NO_LANES: Final = "it does not copy jobs with a priority, which a later version will have"
+_NO_WAY_BACK: Final = "after the change older versions of this library cannot start"
+_COPIED_AGAIN: Final = "jobs of the last seconds are enqueued once more, and workers drop those"
+_UNFINISHED: Final = "a change of its source was interrupted"
+_LANE_HINT: Final = (
+    f"{_NO_LANES}: `trellis-jobs infra apply` changes that; run it when no older version of this "
+    "library is in use, because older versions cannot start afterwards"
+)
 
 
 class Act(StrEnum):
@@ -56,7 +69,8 @@ class Act(StrEnum):
 class Change:
     """One stream or consumer; `call` and `body` are the request that applies the change.
 
-    Without a `call`, several requests are needed: `work_source.connect_work`.
+    Without a `call`, several requests are needed: `work_source.py` and `plain_source.py`.
+    `is_resized`: the stream gets another number of replicas.
     """
 
     act: Act
@@ -64,6 +78,7 @@ class Change:
     details: tuple[str, ...] = ()
     call: str = field(default="", repr=False, compare=False)
     body: Config | None = field(default=None, repr=False, compare=False)
+    is_resized: bool = field(default=False, repr=False, compare=False)
 
     @property
     def what(self) -> str:
@@ -78,15 +93,23 @@ async def plan_streams(connection: Connection, topology: Topology) -> list[Chang
         for config in topology.streams()
     }
     source = await work_source.read_work_source(connection, topology, found)
-    topology = replace(topology, work_delivery=source.subject)
+    topology = source.adapt(topology)
+    log_config = _config(found[LOG])
+    log_replicas = 1 if log_config is None else int(log_config["num_replicas"])
     changes = []
     for desired in topology.streams():
         name = desired["name"]
-        if name == WORK and source.is_disconnected and found[WORK] is not None:
-            del desired["sources"]  # the change of the consumer reports the problem
-        changes.append(_plan_stream(desired, _config(found[name]), topology))
+        if name == WORK and _is_changed_in_steps(source, _config(found[WORK]), topology):
+            del desired["sources"]
+        if found[name] is None and topology.replicas is None:
+            # A stream that a newer version adds survives what the log survives.
+            desired["num_replicas"] = max(desired["num_replicas"], log_replicas)
+        change = _plan_stream(desired, _config(found[name]), topology)
+        if name == WORK and source.is_direct:
+            change = _plan_plain_source(change, source, topology)
+        changes.append(change)
         if name == LOG:
-            changes += _plan_to_work(topology, source, has_work=found[WORK] is not None)
+            changes += _plan_to_work(topology, source)
     return changes
 
 
@@ -123,35 +146,64 @@ def _plan_stream(desired: Config, found: Config | None, topology: Topology) -> C
         for key in unknown:
             del differing[key]
     if not differing:
-        return Change(
-            Act.KEPT, name, (*_replica_hint(desired, found), *map(_setting_hint, unknown))
-        )
+        hints = (*_replica_hint(desired, found), *map(_setting_hint, unknown))
+        return Change(Act.KEPT, name, hints)
     details = tuple(_explain(key, value, found.get(key)) for key, value in differing.items())
     # Send all found settings back, so that those that this library does not know survive.
     body = {**found, **differing}
-    return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body)
+    is_resized = "num_replicas" in differing
+    return Change(Act.UPDATED, name, details, f"STREAM.UPDATE.{name}", body, is_resized)
 
 
-def _plan_to_work(topology: Topology, found: WorkSource, *, has_work: bool) -> list[Change]:
+def _is_changed_in_steps(source: WorkSource, work: Config | None, topology: Topology) -> bool:
+    """Whether the source is corrected by several requests, and not with the stream's settings."""
+    return work is not None and (source.is_disconnected or _lacks_only_lanes(work, topology))
+
+
+def _lacks_only_lanes(work: Config, topology: Topology) -> bool:
+    """Whether an operator may change the sources, because only those for lanes are missing."""
+    former = replace(topology, with_lanes=False).work()["sources"]
+    found = _relevant_parts(work.get("sources") or [])
+    return topology.with_lanes and found == _relevant_parts(former)
+
+
+def _plan_plain_source(work: Change, found: WorkSource, topology: Topology) -> Change:
+    """A source without a consumer, from before 2.14, gets lanes and stays as it is otherwise."""
+    is_outdated = found.lacks_lanes or found.is_unfinished
+    if work.act is Act.REFUSED or not (is_outdated and can_add_lanes(topology.features)):
+        return work
+    if topology.by_operator:
+        lanes = (_NO_LANES, _NO_WAY_BACK, _COPIED_AGAIN) if found.lacks_lanes else (_UNFINISHED,)
+        return Change(Act.UPDATED, WORK, (*lanes, *work.details))
+    hints = _lane_hint(found) if work.act is Act.KEPT else ()
+    return replace(work, details=(*work.details, *hints))
+
+
+def _plan_to_work(topology: Topology, found: WorkSource) -> list[Change]:
     """A work queue that was created before 2.14 reads the log without a consumer, and is kept."""
     desired = topology.to_work()
     if desired is None or found.is_direct:
         return []
     if found.consumer is None:
-        if has_work and found.listens_at is None:
-            return []  # not created by this library: the change of the stream reports the problem
-        if has_work:
-            return [Change(Act.CREATED, work_source.NAME)]
+        return _plan_missing_consumer(topology, found)
+    wrong = work_source.wrong_settings(found.consumer, desired)
+    if wrong and not (topology.by_operator and found.has_work):
+        return [Change(Act.REFUSED, work_source.NAME, _dangers(wrong, desired, found.consumer))]
+    step = work_source.next_step(found, desired, by_operator=topology.by_operator)
+    if step is None or not found.has_work:
+        return [Change(Act.KEPT, work_source.NAME, (*_move_hint(found), *_lane_hint(found)))]
+    details = [_describe(key, desired[key], found.consumer.get(key)) for key in wrong]
+    outdated = _outdated(found) if topology.by_operator else ()
+    return [Change(Act.UPDATED, work_source.NAME, (*details, *_disconnection(found), *outdated))]
+
+
+def _plan_missing_consumer(topology: Topology, found: WorkSource) -> list[Change]:
+    if not found.has_work:
         body = work_source.consumer_body(topology)
         return [Change(Act.CREATED, work_source.NAME, (), work_source.CREATE, body)]
-    differing = [key for key in work_source.ESSENTIAL if desired[key] != found.consumer.get(key)]
-    if differing and not (topology.by_operator and has_work):
-        return [Change(Act.REFUSED, work_source.NAME, _dangers(differing, desired, found.consumer))]
-    step = work_source.next_step(found, desired, by_operator=topology.by_operator)
-    if step is None or not has_work:
-        return [Change(Act.KEPT, work_source.NAME, _move_hint(found))]
-    details = [_describe(key, desired[key], found.consumer.get(key)) for key in differing]
-    return [Change(Act.UPDATED, work_source.NAME, (*details, *_source_problem(found)))]
+    if found.listens_at is None:
+        return []  # not created by this library: the change of the stream reports the problem
+    return [Change(Act.CREATED, work_source.NAME)]
 
 
 def _move_hint(found: WorkSource) -> tuple[str, ...]:
@@ -164,19 +216,30 @@ def _move_hint(found: WorkSource) -> tuple[str, ...]:
     )
 
 
-def _source_problem(found: WorkSource) -> tuple[str, ...]:
+def _lane_hint(found: WorkSource) -> tuple[str, ...]:
+    if found.is_unfinished:
+        return (f"{_UNFINISHED}: `trellis-jobs infra apply` finishes it",)
+    return (_LANE_HINT,) if found.lacks_lanes else ()
+
+
+def _disconnection(found: WorkSource) -> tuple[str, ...]:
     if found.listens_at is None:
         return (f"no job starts: {WORK} has no source, because a change of it was interrupted",)
     if found.is_disconnected:
         return (f"no job starts: {WORK} listens at another subject than it delivers to",)
     if not found.is_bound:
         return (f"no job starts: the source of {WORK} does not listen to it",)
-    if found.delivers_to == FIXED_DELIVERY:
-        return (
-            "deliver_subject should be random, is known to every service; after the change older "
-            "versions of this library cannot start",
-        )
     return ()
+
+
+def _outdated(found: WorkSource) -> tuple[str, ...]:
+    """What an operator changes although jobs start."""
+    details = []
+    if found.delivers_to == FIXED_DELIVERY:
+        details.append("deliver_subject should be random, is known to every service")
+    if found.lacks_lanes:
+        details.append(_NO_LANES)
+    return (*details, _NO_WAY_BACK) if details else ()
 
 
 def _foreign_runtime_hint(name: str, found: Config) -> tuple[str, ...]:

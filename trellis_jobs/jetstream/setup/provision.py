@@ -22,7 +22,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
-from trellis_jobs.jetstream.setup import work_source
+from trellis_jobs.jetstream.setup import plain_source, work_source
 from trellis_jobs.jetstream.setup.plan import Act, Change, plan_streams
 from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
@@ -89,7 +89,7 @@ async def _apply(connection: Connection, change: Change, topology: Topology) -> 
     if change.act is Act.KEPT:
         return
     if _changes_the_source(change):
-        await work_source.connect_work(connection, topology)
+        await _change_source(connection, change, topology)
         return
     reply = await api.request(connection, change.call, change.body)
     log.info(
@@ -99,12 +99,19 @@ async def _apply(connection: Connection, change: Change, topology: Topology) -> 
         "".join(f"; {detail}" for detail in change.details),
         extra={"act": change.act, "object": change.name, "details": change.details},
     )
-    if change.name == WORK and change.act is Act.UPDATED:
+    if change.name == WORK and change.is_resized:
         await _resume_source(connection, int(reply["config"]["num_replicas"]))
 
 
+async def _change_source(connection: Connection, change: Change, topology: Topology) -> None:
+    if change.name == WORK:
+        await plain_source.add_lanes(connection, topology)
+    else:
+        await work_source.connect_work(connection, topology)
+
+
 def _changes_the_source(change: Change) -> bool:
-    return change.name == work_source.NAME and change.act is not Act.KEPT and not change.call
+    return change.act is not Act.KEPT and not change.call
 
 
 async def _resume_source(connection: Connection, replicas: int) -> None:

@@ -12,17 +12,20 @@ from trellis_jobs.jetstream.client.stream_info import of_stream
 from trellis_jobs.model.usage import Usage, limited
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from trellis_jobs.jetstream.client.connection import Connection
 
 STREAMS: Final = (LOG, WORK, ADVISORIES, KEYS)
 
 
-async def usages(connection: Connection) -> list[Usage]:
-    """Returns the usage of everything with a limit: the streams, and the account's storage."""
+async def usages(connection: Connection, more: Iterable[str] = ()) -> list[Usage]:
+    """Returns the usage of everything with a limit: the streams, and the account's storage.
+
+    `more` are streams that not every installation has.
+    """
     streams = await asyncio.gather(
-        *(_request_info(connection, f"STREAM.INFO.{stream}") for stream in STREAMS)
+        *(_request_info(connection, f"STREAM.INFO.{stream}") for stream in (*STREAMS, *more))
     )
     found = await account_usages(connection)
     for info in streams:

@@ -5,6 +5,9 @@ could point push consumers at it and so slow down every job start, so the subjec
 server refuses to move a consumer that has a subscriber, and a source does not notice a changed
 subject, so a move takes three steps: remove the source, move the consumer, add the source.
 
+The same steps let the source of an older installation copy jobs with a priority, which have a lane
+in their subject: remove the source, correct the filter of the consumer, add the source.
+
 The consumer keeps the position of the source, so a process that dies between two steps loses no
 job: no job starts until the next provisioning takes the remaining steps.
 """
@@ -20,7 +23,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.contract.topology import (
+    FILTERS,
     FIXED_DELIVERY,
+    LANE_FILTERS,
     LOG,
     TO_WORK,
     WORK,
@@ -31,6 +36,7 @@ from trellis_jobs.contract.topology import (
 from trellis_jobs.errors import InfrastructureMismatch, RequestRefused
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.stored_message import moment_of, nanoseconds_of
+from trellis_jobs.jetstream.setup import plain_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +54,7 @@ CREATE: Final = f"CONSUMER.CREATE.{LOG}.{TO_WORK}"
 STREAMS: Final = (LOG, WORK)
 # The settings that must match; all others are left as an operator set them.
 ESSENTIAL: Final = ("ack_policy", "filter_subjects")
+_KNOWN_FILTERS: Final = ([*FILTERS], [*FILTERS, *LANE_FILTERS])
 _INFO: Final = f"CONSUMER.INFO.{LOG}.{TO_WORK}"
 _PAUSE: Final = f"CONSUMER.PAUSE.{LOG}.{TO_WORK}"
 # A new source subscribes within 0.2 s; after a restart of the server (2.15) it takes 4 s.
@@ -78,13 +85,18 @@ class WorkSource:
     """Both ends as the server has them; `listens_at` is None when JOBS_WORK has no source.
 
     `is_direct`: JOBS_WORK reads the log without the consumer, as servers before 2.14 do.
-    `last_in_log` is the newest sequence of the log.
+    `has_lanes`: the source copies jobs with a priority; None when JOBS_WORK has no source.
+    `is_unfinished`: a process died while it added lanes to a source without the consumer.
+    `has_work`: JOBS_WORK exists. `last_in_log` is the newest sequence of the log.
     """
 
     consumer: Config | None
     listens_at: str | None
     is_bound: bool = False
     is_direct: bool = False
+    has_lanes: bool | None = None
+    is_unfinished: bool = False
+    has_work: bool = True
     last_in_log: int = 0
 
     @property
@@ -104,31 +116,65 @@ class WorkSource:
             return False
         return self.listens_at != self.delivers_to
 
+    @property
+    def lacks_lanes(self) -> bool:
+        """An older version of this library created the source, or the consumer."""
+        return self.has_lanes is False or self._consumer_lacks_lanes
+
+    @property
+    def _consumer_lacks_lanes(self) -> bool:
+        return self.consumer is not None and self.consumer.get("filter_subjects") == [*FILTERS]
+
+    def adapt(self, topology: Topology) -> Topology:
+        """Returns the topology with what an existing work queue keeps.
+
+        Only an operator adds lanes, because older versions of this library refuse to start then.
+        """
+        found = not self._consumer_lacks_lanes if self.has_lanes is None else self.has_lanes
+        is_possible = not self.is_direct or plain_source.can_add_lanes(topology.features)
+        is_to_add = topology.by_operator and self.has_work and is_possible
+        return replace(topology, work_delivery=self.subject, with_lanes=found or is_to_add)
+
+
+def wrong_settings(consumer: Config, desired: Config) -> list[str]:
+    """Returns the settings of `to-work` that no version of this library gives it."""
+    return [
+        key
+        for key in ESSENTIAL
+        if consumer.get(key) != desired[key]
+        and not (key == "filter_subjects" and consumer.get(key) in _KNOWN_FILTERS)
+    ]
+
 
 def next_step(found: WorkSource, desired: Config, *, by_operator: bool) -> Step | None:
     """Returns the next step towards a work queue that reads the log, or None if it does.
 
-    Only an operator may move the well-known subject, correct a consumer, or restart a source that
-    does not listen: older versions of this library refuse a subject that they do not know.
+    Only an operator may move the well-known subject, add lanes, correct a consumer, or restart a
+    source that does not listen: older versions of this library refuse what they do not know.
     """
     if found.consumer is None:
         return Step.CREATE
-    if by_operator and (repair := _repair(found.consumer, desired)):
-        return repair
-    is_to_move = by_operator and found.delivers_to == FIXED_DELIVERY
+    if not by_operator:
+        if found.listens_at is None:
+            return Step.ATTACH
+        return Step.DETACH if found.is_disconnected else None
+    return _repair(found, found.consumer, desired) or _renewal(found)
+
+
+def _repair(found: WorkSource, consumer: Config, desired: Config) -> Step | None:
+    wrong = wrong_settings(consumer, desired)
+    if "ack_policy" in wrong:
+        return Step.DELETE
+    is_to_extend = found.listens_at is None and found.lacks_lanes
+    return Step.AMEND if wrong or is_to_extend else None
+
+
+def _renewal(found: WorkSource) -> Step | None:
+    is_to_move = found.delivers_to == FIXED_DELIVERY
     if found.listens_at is None:
         return Step.MOVE if is_to_move else Step.ATTACH
-    if is_to_move or found.is_disconnected or (by_operator and not found.is_bound):
-        return Step.DETACH
-    return None
-
-
-def _repair(consumer: Config, desired: Config) -> Step | None:
-    if consumer.get("ack_policy") != desired["ack_policy"]:
-        return Step.DELETE
-    if consumer.get("filter_subjects") != desired["filter_subjects"]:
-        return Step.AMEND
-    return None
+    is_outdated = is_to_move or found.lacks_lanes
+    return Step.DETACH if is_outdated or found.is_disconnected or not found.is_bound else None
 
 
 def consumer_body(topology: Topology, *, skipped: int = 0) -> Config:
@@ -165,18 +211,22 @@ async def read_work_source(
 def _may_bind_soon(found: WorkSource, topology: Topology) -> bool:
     if found.consumer is None or found.is_bound or found.is_disconnected or found.is_direct:
         return False
-    return _repair(found.consumer, topology.to_work() or found.consumer) is None
+    return not wrong_settings(found.consumer, topology.to_work() or found.consumer)
 
 
 def _read(consumer: Info, streams: Mapping[str, Info]) -> WorkSource:
     work, log_info = streams[WORK], streams[LOG]
     sources = (work["config"].get("sources") or ()) if work else ()
     subjects = [each["consumer"]["deliver_subject"] for each in sources if each.get("consumer")]
+    copied = [each["src"] for source in sources for each in source.get("subject_transforms") or ()]
     return WorkSource(
         consumer=None if consumer is None else consumer["config"],
         listens_at=subjects[0] if subjects else None,
         is_bound=bool(consumer and consumer.get("push_bound")),
         is_direct=bool(sources) and not subjects,
+        has_lanes=not set(LANE_FILTERS).isdisjoint(copied) if sources else None,
+        is_unfinished=not subjects and any(plain_source.START in each for each in sources),
+        has_work=work is not None,
         last_in_log=int(log_info["state"]["last_seq"]) if log_info else 0,
     )
 
@@ -186,18 +236,16 @@ async def connect_work(connection: Connection, topology: Topology) -> None:
 
     Another process may have taken the first steps.
     """
-    desired = topology.to_work() or {}
     for _ in range(_MAX_STEPS):
         found = await read_work_source(connection, topology)
-        step = next_step(found, desired, by_operator=topology.by_operator)
+        adapted = found.adapt(topology)
+        step = next_step(found, adapted.to_work() or {}, by_operator=topology.by_operator)
         if step is None:
             await _resume(connection)
             return
         log.info("connecting the work queue with the log: %s", step.value)
         try:
-            await _apply_step(
-                connection, step, found, replace(topology, work_delivery=found.subject)
-            )
+            await _apply_step(connection, step, found, adapted)
         except RequestRefused as refusal:
             if refusal.code not in _CHANGED_BY_ANOTHER:
                 raise

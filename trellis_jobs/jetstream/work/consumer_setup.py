@@ -27,24 +27,24 @@ _MUST_MATCH: Final = ("filter_subject", "ack_policy", "backoff", "deliver_subjec
 _TUNABLE: Final = ("ack_wait", "max_deliver", "max_ack_pending")
 
 
-async def ensure_consumer(connection: Connection, desired: Config) -> Config:
+async def ensure_consumer(connection: Connection, desired: Config, stream: str = WORK) -> Config:
     """Create the consumer, or attach to a compatible one; returns the effective settings.
 
     It uses only the filtered create API, and neither stream info nor legacy subjects. Without
     permission to create, it attaches to the operator's consumer and does not change it.
     """
-    name, call = desired["name"], f"CONSUMER.CREATE.{WORK}.{desired['name']}"
-    call = f"{call}.{desired['filter_subject']}"
+    name = desired["name"]
+    call = f"CONSUMER.CREATE.{stream}.{name}.{desired['filter_subject']}"
     may_create = True
     try:
         return await _create(connection, call, "create", desired)
     except NotPermitted:
         may_create = False
     except RequestRefused as refusal:
-        _raise_unless_exists(name, refusal)
-    found = await _read_consumer(connection, name)
+        _raise_unless_exists(stream, name, refusal)
+    found = await _read_consumer(connection, stream, name)
     if differences := incompatible_settings(desired, found):
-        raise InfrastructureMismatch(f"consumer {name} of {WORK}", differences)
+        raise InfrastructureMismatch(f"consumer {name} of {stream}", differences)
     _warn_of_another_contract(desired, found)
     outdated = outdated_settings(desired, found)
     if not outdated or not may_create:
@@ -72,29 +72,31 @@ def _warn_of_another_contract(desired: Config, found: Config) -> None:
         )
 
 
-def _raise_unless_exists(name: str, refusal: RequestRefused) -> None:
+def _raise_unless_exists(stream: str, name: str, refusal: RequestRefused) -> None:
     """Raises the meaning of a refused create, unless the consumer just exists already."""
     if refusal.code in api.OVERLAPPING_CONSUMER:
         raise InfrastructureMismatch(
-            f"stream {WORK}", [f"another consumer takes the work of {name}: {refusal.description}"]
+            f"stream {stream}",
+            [f"another consumer takes the work of {name}: {refusal.description}"],
         ) from refusal
     if refusal.code not in (api.CONSUMER_EXISTS, api.CONSUMER_NAME_IN_USE):
         raise refusal
 
 
-async def _read_consumer(connection: Connection, name: str) -> Config:
+async def _read_consumer(connection: Connection, stream: str, name: str) -> Config:
     try:
-        info = await api.request(connection, f"CONSUMER.INFO.{WORK}.{name}")
+        info = await api.request(connection, f"CONSUMER.INFO.{stream}.{name}")
     except RequestRefused as refusal:
         if refusal.code == api.CONSUMER_NOT_FOUND:
-            raise InfrastructureMissing(f"consumer {name} of {WORK}") from refusal
+            raise InfrastructureMissing(f"consumer {name} of {stream}") from refusal
         raise
     config: Config = info["config"]
     return config
 
 
 async def _create(connection: Connection, call: str, action: str, config: Config) -> Config:
-    body = {"stream_name": WORK, "action": action, "config": config}
+    stream = call.split(".")[2]
+    body = {"stream_name": stream, "action": action, "config": config}
     created: Config = (await api.request(connection, call, body))["config"]
     return created
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import orjson
 
@@ -35,25 +36,36 @@ log = logging.getLogger(__name__)
 _MAX_DELAY: Final = timedelta(days=365)
 
 
+class NakSender(Protocol):
+    """Sends NAKs with a delay, see `delayed_naks.py`."""
+
+    def add(self, delivery: Delivery, delay: timedelta) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AckChannel:
+    """How the deliveries of a queue are acknowledged.
+
+    `naks` sends the NAKs that have a delay. Without it they are sent at once.
+    """
+
+    connection: Connection
+    monotonic: Callable[[], float]
+    naks: NakSender | None = None
+
+
 class Delivery:
     """One delivery of a work message, with the event that began the run.
 
     `lease`: how long the delivery belongs to this worker, from its arrival on.
     """
 
-    __slots__ = ("_connection", "_monotonic", "begun", "delivered", "head", "job", "lease", "reply")
+    __slots__ = ("_channel", "begun", "delivered", "head", "job", "lease", "reply")
 
     def __init__(
-        self,
-        connection: Connection,
-        lease: Lease,
-        begun: Begun,
-        delivered: DeliveryRef,
-        head: Head,
-        monotonic: Callable[[], float],
+        self, channel: AckChannel, lease: Lease, begun: Begun, delivered: DeliveryRef, head: Head
     ) -> None:
-        self._connection = connection
-        self._monotonic = monotonic
+        self._channel = channel
         self.lease = lease
         self.reply = lease.reply
         self.begun = begun
@@ -64,15 +76,15 @@ class Delivery:
     async def answer(self, answer: Answer) -> None:
         """Acknowledge to JetStream. A lost acknowledgement only causes one more delivery.
 
-        A late NAK is not sent: it would take the message from its current worker (design D7).
+        A NAK with a delay may be sent some moments later, together with others.
         """
-        data = answer_bytes(answer)
-        if data is None or (isinstance(answer, Nak) and self.lease.has_lapsed(self._monotonic())):
+        if isinstance(answer, Nak) and self._is_nak_done(answer):
             return
-        if self._connection.publish_nowait(self.reply, data):
+        data = answer_bytes(answer)
+        if data is None or self._channel.connection.publish_nowait(self.reply, data):
             return
         try:
-            await self._connection.publish(self.reply, data)
+            await self._channel.connection.publish(self.reply, data)
         except ConnectionLost as error:
             log.warning(
                 "the acknowledgement of job %s was not sent, so it is delivered again: %s",
@@ -81,17 +93,34 @@ class Delivery:
                 extra={"job": self.job.job_id, "error": str(error)},
             )
 
+    def nak_nowait(self, delay: timedelta) -> bool:
+        """Returns False if the outbound buffer has no room.
+
+        A late NAK is not sent: it would take the message from its current worker (design D7).
+        """
+        if self.lease.has_lapsed(self._channel.monotonic()):
+            return True
+        return self._channel.connection.publish_nowait(self.reply, _nak_bytes(delay))
+
+    def _is_nak_done(self, nak: Nak) -> bool:
+        """Returns False if the NAK is still to be sent."""
+        naks = self._channel.naks
+        if naks is not None and nak.delay > timedelta():
+            naks.add(self, nak.delay)
+            return True
+        return self.nak_nowait(nak.delay)
+
     @property
     def is_connected(self) -> bool:
         """Whether an acknowledgement can be sent right now."""
-        return self._connection.is_connected
+        return self._channel.connection.is_connected
 
     async def renew(self) -> bool:
         """Extend the lease by another ack_wait; returns False when disconnected."""
-        if not self._connection.is_connected:
+        if not self._channel.connection.is_connected:
             return False
         try:
-            await self._connection.publish(self.reply, IN_PROGRESS)
+            await self._channel.connection.publish(self.reply, IN_PROGRESS)
         except ConnectionLost:
             return False
         return True
@@ -102,9 +131,7 @@ def answer_bytes(answer: Answer) -> bytes | None:
         case Ack():
             return b"+ACK"
         case Nak(delay):
-            if delay <= timedelta():
-                return b"-NAK"
-            return b"-NAK " + orjson.dumps({"delay": nanoseconds(min(delay, _MAX_DELAY))})
+            return _nak_bytes(delay)
         case Term(reason):
             return b"+TERM " + reason.encode()
         case NoAck():
@@ -113,9 +140,13 @@ def answer_bytes(answer: Answer) -> bytes | None:
             assert_never(answer)
 
 
-def read_delivery(
-    connection: Connection, message: Message, ack_wait: float, monotonic: Callable[[], float]
-) -> Delivery | str:
+def _nak_bytes(delay: timedelta) -> bytes:
+    if delay <= timedelta():
+        return b"-NAK"
+    return b"-NAK " + orjson.dumps({"delay": nanoseconds(min(delay, _MAX_DELAY))})
+
+
+def read_delivery(channel: AckChannel, message: Message, ack_wait: float) -> Delivery | str:
     """Returns the delivery in a message, or the reason why it is invalid."""
     info, parsed = read_reply(message.reply), subjects.parse(message.subject)
     sequence = h.source_sequence(message.headers)
@@ -131,5 +162,5 @@ def read_delivery(
     delivered = DeliveryRef(
         work_identity(info.stream_sequence, info.stored_ns), info.number, entry.status.run
     )
-    lease, head = Lease(message.reply, ack_wait, monotonic()), Head(sequence, entry.status)
-    return Delivery(connection, lease, entry.event, delivered, head, monotonic)
+    lease = Lease(message.reply, ack_wait, channel.monotonic())
+    return Delivery(channel, lease, entry.event, delivered, Head(sequence, entry.status))

@@ -72,6 +72,10 @@ class Lease:
     def gap(self, now: float) -> float:
         return now - self.renewed_at
 
+    def left(self, now: float) -> float:
+        """Returns the seconds until the lease ends, unless it is renewed."""
+        return self.seconds - self.gap(now)
+
     def has_lapsed(self, now: float) -> bool:
         return self.gap(now) > self.seconds
 

@@ -13,7 +13,13 @@ from trellis_jobs.contract.topology import WORK, queue_consumer
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.pull_consumer import read_undelivered
 from trellis_jobs.jetstream.work.consumer_setup import ensure_consumer
-from trellis_jobs.jetstream.work.delivery import Delivery, answer_bytes, read_delivery
+from trellis_jobs.jetstream.work.delivery import (
+    AckChannel,
+    Delivery,
+    NakSender,
+    answer_bytes,
+    read_delivery,
+)
 from trellis_jobs.model.settlement import Term
 
 if TYPE_CHECKING:
@@ -44,6 +50,7 @@ class WorkPuller:
 
     `receive` gets each delivery, and None when a pull ended or no delivery is outstanding.
     `is_gone`: the consumer or its stream was deleted; `open` creates the consumer again.
+    `naks` sends the delayed NAKs of the deliveries; without it they are sent at once.
     """
 
     def __init__(
@@ -53,9 +60,10 @@ class WorkPuller:
         queue: JobType[Any, Any],
         receive: Callable[[Delivery | None], None],
         monotonic: Callable[[], float],
+        naks: NakSender | None = None,
     ) -> None:
         self.ack_wait = queue.ack_wait
-        self._monotonic = monotonic
+        self._channel = AckChannel(connection, monotonic, naks)
         self._lease_seconds = queue.ack_wait.total_seconds()
         self.malformed = 0
         self.outstanding = 0
@@ -149,7 +157,7 @@ class WorkPuller:
                 self._receive(None)
             return
         self._count_received(1)
-        delivery = read_delivery(self._connection, message, self._lease_seconds, self._monotonic)
+        delivery = read_delivery(self._channel, message, self._lease_seconds)
         if isinstance(delivery, Delivery):
             self._receive(delivery)
         else:

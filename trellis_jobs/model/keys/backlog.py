@@ -19,6 +19,13 @@ class WhenFull(StrEnum):
     REPLACE_OLDEST = "replace-oldest"
 
 
+class WhenDue(StrEnum):
+    """What becomes of a delayed job whose key is full when its time comes."""
+
+    WAIT = "wait"
+    WHEN_FULL = "when-full"
+
+
 class Refusal(StrEnum):
     ACTIVE_LIMIT = "active-limit"
     QUEUE_DEPTH = "queue-depth"

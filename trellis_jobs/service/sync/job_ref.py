@@ -8,11 +8,13 @@ from trellis_jobs.errors import NotConnected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.model.events import Event
     from trellis_jobs.producer.job_ref import JobRef
     from trellis_jobs.producer.job_snapshot import JobSnapshot
+    from trellis_jobs.producer.run_times import Delay
     from trellis_jobs.service.runtime import Runtime
     from trellis_jobs.service.sync.bridge import Bridge
 
@@ -47,6 +49,22 @@ class SyncJobRef(Generic[R_co]):
     def cancel(self, reason: str | None = None) -> None:
         """Cancels the job and its running handler. Cancelling a job twice is no error."""
         self._bridge.run(lambda runtime: self._on(runtime).cancel(reason))
+
+    def reschedule(
+        self,
+        *,
+        delay: Delay | None = None,
+        run_at: datetime | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Moves a job that waits to another time; see `JobRef.reschedule`."""
+        self._bridge.run(
+            lambda runtime: self._on(runtime).reschedule(delay=delay, run_at=run_at, reason=reason)
+        )
+
+    def run_now(self, reason: str | None = None) -> None:
+        """Lets a job that waits for its time, or for its next try, run at once."""
+        self._bridge.run(lambda runtime: self._on(runtime).run_now(reason))
 
     def events(self, *, reveal: bool = False) -> list[Event]:
         """Returns all events so far, oldest first; see `JobRef.events`."""

@@ -10,9 +10,11 @@ from trellis_jobs.service.sync.job_ref import SyncJobRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.producer.run_times import Delay
     from trellis_jobs.producer.try_options import TryOptions
     from trellis_jobs.service.deadlines import Deadline
     from trellis_jobs.service.runtime import Runtime
@@ -35,13 +37,15 @@ class SyncQueue(Generic[P, R]):
         *,
         job_id: str | None = None,
         deadline: Deadline | None = None,
+        delay: Delay | None = None,
+        run_at: datetime | None = None,
         **options: Unpack[TryOptions],
     ) -> SyncJobRef[R]:
         """Returns when the job is in the log; see `Queue.create`."""
         return self._sync(
             self._bridge.run(
                 lambda runtime: self._on(runtime).create(
-                    payload, job_id=job_id, deadline=deadline, **options
+                    payload, job_id=job_id, deadline=deadline, delay=delay, run_at=run_at, **options
                 )
             )
         )
@@ -52,12 +56,14 @@ class SyncQueue(Generic[P, R]):
         *,
         job_id: str | None = None,
         deadline: Deadline | None = None,
+        delay: Delay | None = None,
+        run_at: datetime | None = None,
         **options: Unpack[TryOptions],
     ) -> Accepted[SyncJobRef[R]] | Replaced[SyncJobRef[R]] | Coalesced[SyncJobRef[R]] | Rejected:
         """Like create, but returns a refusal by the queue's policy instead of raising it."""
         answer = self._bridge.run(
             lambda runtime: self._on(runtime).submit(
-                payload, job_id=job_id, deadline=deadline, **options
+                payload, job_id=job_id, deadline=deadline, delay=delay, run_at=run_at, **options
             )
         )
         match answer:
@@ -75,13 +81,17 @@ class SyncQueue(Generic[P, R]):
         payloads: Iterable[P],
         *,
         deadline: Deadline | None = None,
+        delay: Delay | None = None,
+        run_at: datetime | None = None,
         **options: Unpack[TryOptions],
     ) -> list[SyncJobRef[R]]:
         """Creates one job per payload, in order. Checks all payloads before it sends any."""
         # A generator may block, so it must not run on the event loop.
         listed = list(payloads)
         created = self._bridge.run(
-            lambda runtime: self._on(runtime).create_many(listed, deadline=deadline, **options)
+            lambda runtime: self._on(runtime).create_many(
+                listed, deadline=deadline, delay=delay, run_at=run_at, **options
+            )
         )
         return [self._sync(ref) for ref in created]
 

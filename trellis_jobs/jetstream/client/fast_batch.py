@@ -1,14 +1,14 @@
-"""Appends the first events of many jobs in fast batches, with one reply per batch.
+"""Publishes many messages in fast batches, with one reply per batch: first events, and alarms.
 
-In a fast batch (NATS 2.14) the server stores each event as if it came alone, in order and with its
-own guard, but sends one reply for all. The reply subject of each event tells the server about the
+In a fast batch (NATS 2.14) the server stores each message as if it came alone, in order and with
+its own guard, but sends one reply for all. The reply subject of each tells the server about the
 batch:
 
     <inbox>.<batch>.<interval of progress replies>.fail.<position>.<operation>.$FI
 
-`fail`: after an event that was refused or got lost, the server stores no further event of the
-batch. Whatever the reply is, and without one, each event can be sent again alone, because it has
-its own guard and id.
+`fail`: after a message that was refused or got lost, the server stores no further one of the batch.
+Whatever the reply is, and without one, each message can be sent again alone, because it has its own
+guard.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import asyncio
 import secrets
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
 
@@ -31,19 +31,20 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.client.message import Message
-    from trellis_jobs.jetstream.log.prepared_event import PreparedEvent
+    from trellis_jobs.jetstream.client.prepared_message import PreparedMessage
 
     AppendResult = int | Refused | JobsError
-    PublishWithRetry = Callable[[PreparedEvent, float, float], Awaitable[int | Refused]]
+
+M = TypeVar("M", bound="PreparedMessage")
 
 # Limits of one call: enough batches in flight to keep the server busy, and little to repeat.
 _MAX_BATCHES_IN_FLIGHT: Final = 4
-_MAX_EVENTS_PER_BATCH: Final = 128
+_MAX_MESSAGES_PER_BATCH: Final = 128
 _MAX_BYTES_PER_BATCH: Final = 1 << 18
-_MAX_SINGLES_IN_FLIGHT: Final = _MAX_BATCHES_IN_FLIGHT * _MAX_EVENTS_PER_BATCH
+_MAX_SINGLES_IN_FLIGHT: Final = _MAX_BATCHES_IN_FLIGHT * _MAX_MESSAGES_PER_BATCH
 
-# A fast batch does not return sequences. 1 means "at least 1": a read that finds no event of the
-# job is stale.
+# A fast batch does not return sequences. 1 means "at least 1": a read that finds no message is
+# stale.
 _UNKNOWN_SEQUENCE: Final = 1
 _FIRST, _NEXT, _LAST = 0, 1, 2
 _FAST_BATCHES_NOT_ALLOWED: Final = 10205
@@ -52,10 +53,10 @@ _FAST_BATCH_COOLDOWN: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class FastBatch:
-    """One event, which is sent alone, or several, which are sent as a fast batch."""
+class FastBatch(Generic[M]):
+    """One message, which is sent alone, or several, which are sent as a fast batch."""
 
-    parts: tuple[PreparedEvent, ...]
+    parts: tuple[M, ...]
 
     @property
     def is_batch(self) -> bool:
@@ -81,16 +82,22 @@ class FastBatch:
             operation = _FIRST if position == 1 else _LAST if position == size else _NEXT
             yield f"{batch}.{size}.fail.{position}.{operation}.$FI"
 
-    def _send(self, connection: Connection, part: PreparedEvent, reply: str) -> None:
+    def _send(self, connection: Connection, part: PreparedMessage, reply: str) -> None:
         if not connection.publish_nowait(part.subject, part.data, reply=reply, block=part.block):
             raise ConnectionLost("only a part of a batch was sent")
 
 
-class BulkAppender:
-    """Appends the first events of many jobs without waiting for each reply."""
+class BulkAppender(Generic[M]):
+    """Publishes many messages of one stream without waiting for each reply.
+
+    `publish_with_retry` publishes one message alone, with a timeout and the time when it began.
+    """
 
     def __init__(
-        self, connection: Connection, features: Features, publish_with_retry: PublishWithRetry
+        self,
+        connection: Connection,
+        features: Features,
+        publish_with_retry: Callable[[M, float, float], Awaitable[int | Refused]],
     ) -> None:
         self._connection = connection
         self._features = features
@@ -98,13 +105,13 @@ class BulkAppender:
         self._now = asyncio.get_running_loop().time
         self._no_batches_until = 0.0
 
-    async def append(self, events: Iterable[PreparedEvent], timeout: float) -> list[AppendResult]:
-        """Returns for each event its sequence, or a lower bound of it, in the given order."""
+    async def append(self, messages: Iterable[M], timeout: float) -> list[AppendResult]:
+        """Returns for each message its sequence, or a lower bound, in the given order."""
         use_batches = self._features.fast_batches and self._now() >= self._no_batches_until
         call = _Call(timeout, self._now(), use_batches)
         results: list[AppendResult] = []
-        in_flight: deque[tuple[FastBatch, Awaitable[Message] | None]] = deque()
-        for batch in self._batches_of(events, call):
+        in_flight: deque[tuple[FastBatch[M], Awaitable[Message] | None]] = deque()
+        for batch in self._batches_of(messages, call):
             if len(in_flight) >= (
                 _MAX_BATCHES_IN_FLIGHT if batch.is_batch else _MAX_SINGLES_IN_FLIGHT
             ):
@@ -117,22 +124,22 @@ class BulkAppender:
             results += await self._results_of(*pending, call)
         return results
 
-    def _batches_of(self, events: Iterable[PreparedEvent], call: _Call) -> Iterator[FastBatch]:
+    def _batches_of(self, messages: Iterable[M], call: _Call) -> Iterator[FastBatch[M]]:
         max_bytes = min(_MAX_BYTES_PER_BATCH, self._connection.max_payload)
-        parts: list[PreparedEvent] = []
+        parts: list[M] = []
         size = 0
-        for event in events:
-            is_full = len(parts) == _MAX_EVENTS_PER_BATCH or size + event.size > max_bytes
+        for message in messages:
+            is_full = len(parts) == _MAX_MESSAGES_PER_BATCH or size + message.size > max_bytes
             if parts and (is_full or not call.use_batches):
                 yield FastBatch(tuple(parts))
                 parts, size = [], 0
-            parts.append(event)
-            size += event.size
+            parts.append(message)
+            size += message.size
         if parts:
             yield FastBatch(tuple(parts))
 
-    def _send(self, batch: FastBatch) -> Awaitable[Message] | None:
-        """Returns an awaitable for the reply, or None if the events must be appended alone."""
+    def _send(self, batch: FastBatch[M]) -> Awaitable[Message] | None:
+        """Returns an awaitable for the reply, or None if the messages must be sent alone."""
         if not self._features.guarded_appends:
             return None
         try:
@@ -141,14 +148,14 @@ class BulkAppender:
             return None
 
     async def _results_of(
-        self, batch: FastBatch, reply: Awaitable[Message] | None, call: _Call
+        self, batch: FastBatch[M], reply: Awaitable[Message] | None, call: _Call
     ) -> Sequence[AppendResult]:
-        """Append each event alone if the reply does not confirm all of them."""
+        """Publish each message alone if the reply does not confirm all of them."""
         try:
             results = None if reply is None else self._read(batch, await reply)
         except (NoResponders, ConnectionLost):
             results = None
-        except JobsError as error:  # the result of an event that was sent alone
+        except JobsError as error:  # the result of a message that was sent alone
             results = None if batch.is_batch else [error]
         if results is not None:
             call.last_reply_at = self._now()
@@ -156,8 +163,8 @@ class BulkAppender:
         call.use_batches = False
         return await asyncio.gather(*(self._append_alone(part, call) for part in batch.parts))
 
-    def _read(self, batch: FastBatch, message: Message) -> Sequence[AppendResult] | None:
-        """Returns None unless the reply confirms that all events are in the log."""
+    def _read(self, batch: FastBatch[M], message: Message) -> Sequence[AppendResult] | None:
+        """Returns None unless the reply confirms that all messages are stored."""
         if not batch.is_batch:
             result = read_pub_ack(batch.parts[0].subject, message)
             return None if result is None else [result]
@@ -167,9 +174,9 @@ class BulkAppender:
             self._no_batches_until = self._now() + _FAST_BATCH_COOLDOWN
         return None
 
-    async def _append_alone(self, event: PreparedEvent, call: _Call) -> AppendResult:
+    async def _append_alone(self, message: M, call: _Call) -> AppendResult:
         try:
-            result = await self._publish_with_retry(event, call.timeout, call.last_reply_at)
+            result = await self._publish_with_retry(message, call.timeout, call.last_reply_at)
         except JobsError as error:
             return error
         call.last_reply_at = self._now()
@@ -178,7 +185,7 @@ class BulkAppender:
 
 @dataclass(slots=True)
 class _Call:
-    """All jobs of a call share the timeout, which restarts with every reply, so that they wait
+    """All messages of a call share the timeout, which restarts with every reply, so that they wait
     through an outage together. After the first batch that was not stored completely, the rest is
     sent one by one.
     """
@@ -201,7 +208,7 @@ def is_complete(message: Message, size: int) -> bool:
 def rejects_batches(message: Message) -> bool:
     """Returns whether the stream or its leader does not support fast batches.
 
-    An older server replies to each event as if it came alone.
+    An older server replies to each message as if it came alone.
     """
     body = _parse(message)
     error = body.get("error")

@@ -1,0 +1,47 @@
+"""The rules of `doctor` about schedules. Without problems it says nothing about them."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from jobs_admin.doctor.findings import broken, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jobs_admin.api.views.doctor import Finding
+    from trellis_jobs.model.schedules.address import ScheduleAddress
+
+_SHOWN: Final = 3
+
+
+def check_schedules(
+    overdue: Sequence[ScheduleAddress], unreadable: Sequence[ScheduleAddress]
+) -> list[Finding]:
+    """`unreadable` are those whose records cannot be read."""
+    return [*_overdue(overdue), *_unreadable(unreadable)]
+
+
+def _overdue(found: Sequence[ScheduleAddress]) -> Iterator[Finding]:
+    for service, addresses in groupby(found, key=lambda each: each.service):
+        yield broken(
+            f"{_names(list(addresses))} overdue: no worker has fired what was due",
+            f"start workers of {service}; if some run, see the runbook "
+            '"A schedule does not fire" (docs/operate/runbooks.md)',
+        )
+
+
+def _unreadable(found: Sequence[ScheduleAddress]) -> Iterator[Finding]:
+    if found:
+        yield warning(
+            f"{_names(found)} unreadable to this version",
+            "`trellis-jobs schedules get` says why: upgrade the admin runtime, install tzdata, or "
+            "delete the schedule",
+        )
+
+
+def _names(found: Sequence[ScheduleAddress]) -> str:
+    names = ", ".join(map(str, found[:_SHOWN]))
+    more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+    return f"{names}{more} {'is' if len(found) == 1 else 'are'}"

@@ -1,0 +1,77 @@
+"""The definition of a schedule that an operator makes, checked against the queue's contract."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs_admin.api.error_envelope import Invalid
+from jobs_admin.api.errors import Issue
+from trellis_jobs.contract.payload_types import TypeMismatch
+from trellis_jobs.contract.schedules import Cron, Every, resolve
+from trellis_jobs.contract.schema_types import SchemaType
+from trellis_jobs.errors import DeclarationError, KeyUnresolvable
+
+if TYPE_CHECKING:
+    from jobs_admin.api.inputs import PutScheduleInput
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.jetstream.work.queues import ServerQueue
+    from trellis_jobs.model.schedules.definition import ScheduleDefinition
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def contract_of(queue: ServerQueue) -> JobType[Any, Any]:
+    """The contract that the workers of the queue have published. Raises Invalid."""
+    try:
+        contract = queue.contract()
+    except DeclarationError as error:
+        raise _invalid("/type", f"the contract of {queue.name} cannot be read: {error}") from None
+    if contract is None:
+        raise _invalid(
+            "/type",
+            f"the server has no contract of {queue.name}: its workers are too old to publish it, "
+            "or have no permission to",
+        )
+    return contract
+
+
+def has_payload_schema(queue: JobType[Any, Any]) -> bool:
+    return not (isinstance(queue.payload, SchemaType) and queue.payload.is_open)
+
+
+def read_definition(request: PutScheduleInput, queue: JobType[Any, Any]) -> ScheduleDefinition:
+    """Raises Invalid, which names the field."""
+    try:
+        payload = queue.payload.from_json(request.payload)
+    except TypeMismatch as mismatch:
+        problem = f"the payload is not valid for queue {queue.name}: {mismatch}"
+        raise _invalid("/payload", problem) from None
+    try:
+        definition = resolve(_declared(request, payload), queue.payload, queue.version)
+        if queue.key_policy is not None:
+            queue.key_policy.template.resolve(definition.payload)
+    except DeclarationError as error:
+        raise _invalid("/", str(error)) from None
+    except KeyUnresolvable as error:
+        raise _invalid("/payload", str(error)) from None
+    return definition
+
+
+def _declared(request: PutScheduleInput, payload: object) -> Cron | Every:
+    options: dict[str, Any] = {
+        "payload": payload,
+        "jitter": request.jitter_ms * _MILLISECOND,
+        "start": request.start,
+        "end": request.end,
+        "catch_up": request.catch_up,
+        "max_catch_up": request.max_catch_up,
+        "overlap": request.overlap,
+    }
+    if request.cron is not None:
+        return Cron(request.cron, tz=request.time_zone or "UTC", **options)
+    return Every((request.every_ms or 0) * _MILLISECOND, **options)
+
+
+def _invalid(path: str, problem: str) -> Invalid:
+    return Invalid(problem, [Issue(path, problem)])

@@ -1,0 +1,128 @@
+"""The records of schedules as operators see them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs_admin.api.views.schedules import (
+    ScheduleDefinitionView,
+    ScheduleDetailView,
+    SchedulePauseView,
+    ScheduleRunView,
+    ScheduleView,
+    TickView,
+)
+from trellis_jobs.model.redaction import redacted
+from trellis_jobs.model.schedules.definition import LATEST
+from trellis_jobs.model.schedules.description import (
+    describe,
+    describe_catch_up,
+    describe_overlap,
+)
+from trellis_jobs.model.schedules.firing import fire_time
+from trellis_jobs.model.schedules.ticks import ticks_between
+from trellis_jobs.wire.schedules import definition_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from jobs_admin.schedules.registry import KnownSchedule
+    from trellis_jobs.model.schedules.record import Pause, Run, ScheduleRecord
+    from trellis_jobs.model.states import JobState
+
+# Of ticks that are past, and whose jobs are delayed by the jitter.
+_MAX_DELAYED: Final = 1_000
+
+
+def schedule_view(known: KnownSchedule, now: datetime, grace: timedelta) -> ScheduleView:
+    return ScheduleView(**_fields(known, now, grace))
+
+
+def detail_view(
+    known: KnownSchedule,
+    now: datetime,
+    grace: timedelta,
+    *,
+    ticks: int,
+    states: Mapping[str, JobState],
+) -> ScheduleDetailView:
+    """`states` are those of its jobs, by id."""
+    fields, record = _fields(known, now, grace), known.stored.record
+    if record is None:
+        return ScheduleDetailView(**fields)
+    waiting = {job.job_id for job in record.unfinished}
+    return ScheduleDetailView(
+        **fields,
+        payload=redacted(record.definition.payload, record.definition.secrets),
+        on_missed_ticks=describe_catch_up(record.definition),
+        on_overlap=describe_overlap(record.definition),
+        next_ticks=tuple(upcoming(record, now, ticks)),
+        runs=tuple(
+            _run(run, waits=run.job_id in waiting, state=states.get(run.job_id or ""))
+            for run in record.runs
+        ),
+    )
+
+
+def upcoming(record: ScheduleRecord, now: datetime, count: int) -> list[TickView]:
+    """The next ticks, and when their jobs are created.
+
+    Those of a schedule that is paused until a time are the ones after that time. If it is paused
+    until someone resumes it, they are the ones that it would have.
+    """
+    definition, begin = record.definition, max(record.decided_until, now)
+    delayed: list[datetime] = []
+    if record.paused is not None and record.paused.until is not None:
+        begin = max(begin, record.paused.until)
+    elif definition.jitter:
+        since = max(record.decided_until, now - definition.jitter)
+        delayed = ticks_between(definition, since, now, _MAX_DELAYED)
+    ticks = [*delayed, *ticks_between(definition, begin, LATEST, count)]
+    found = (TickView(tick=tick, at=fire_time(definition, record.address, tick)) for tick in ticks)
+    return [each for each in found if each.at > now][:count]
+
+
+def _fields(known: KnownSchedule, now: datetime, grace: timedelta) -> dict[str, Any]:
+    address, stored = known.address, known.stored
+    named = {"service": address.service, "type": address.job_type, "name": address.schedule}
+    if stored.record is None:
+        return {**named, "problem": stored.problem}
+    record, waits_since = stored.record, known.waits_since
+    is_endless = record.paused is not None and record.paused.until is None
+    following = [] if is_endless else upcoming(record, now, 1)
+    last = record.runs[-1] if record.runs else None
+    waiting = {job.job_id for job in record.unfinished}
+    return {
+        **named,
+        "origin": record.origin,
+        "by": record.by,
+        "definition": ScheduleDefinitionView.model_validate(definition_to_json(record.definition)),
+        "description": describe(record.definition),
+        "paused": None if record.paused is None else _pause(record.paused),
+        "next": following[0] if following else None,
+        "last_run": None if last is None else _run(last, waits=last.job_id in waiting),
+        "due_since": waits_since if waits_since is not None and waits_since <= now else None,
+        "overdue": known.is_overdue(now - grace),
+        "created_at": record.created_at,
+        "updated_at": record.updated_at,
+    }
+
+
+def _pause(pause: Pause) -> SchedulePauseView:
+    return SchedulePauseView(since=pause.since, until=pause.until, by=pause.by, reason=pause.reason)
+
+
+def _run(run: Run, *, waits: bool, state: JobState | None = None) -> ScheduleRunView:
+    return ScheduleRunView(
+        tick=run.tick,
+        at=run.at,
+        job_id=run.job_id,
+        skipped=run.skipped,
+        count=run.count,
+        refused=run.refused,
+        triggered=run.triggered,
+        by=run.by,
+        waits=waits,
+        state=state,
+    )

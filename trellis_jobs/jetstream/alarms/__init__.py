@@ -1,0 +1,1 @@
+"""The streams JOBS_ALARMS_<service>: alarms of delayed jobs and of schedules."""

@@ -1,0 +1,1 @@
+"""Schedules: their records in JOBS_CONTROL, and changes of them."""

@@ -1,0 +1,1 @@
+"""Delayed jobs and schedules: worker processes release and create jobs when alarms come."""

@@ -1,0 +1,92 @@
+"""Brings the schedules of a service in line with its contract when a worker process starts.
+
+A declared schedule is made or changed, and one that the contract does not declare any more is
+removed. Schedules that were made at run time are left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trellis_jobs.errors import JobsError, ScheduleRefused
+from trellis_jobs.jetstream.client.connection import ConnectionLost
+from trellis_jobs.model.schedules.address import ScheduleAddress
+from trellis_jobs.model.schedules.changes import Author, create, put
+from trellis_jobs.model.schedules.record import Origin
+
+if TYPE_CHECKING:
+    from trellis_jobs.contract.declaration import ServiceContract
+    from trellis_jobs.environment import Environment
+    from trellis_jobs.jetstream.schedules.schedules import Schedules
+    from trellis_jobs.model.schedules.definition import ScheduleDefinition
+    from trellis_jobs.model.schedules.record import Decision, ScheduleRecord
+
+log = logging.getLogger(__name__)
+
+_AUTHOR: Final = Author(Origin.CONTRACT)
+_RETRY_DELAY: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredSchedules:
+    contract: ServiceContract
+    schedules: Schedules
+    environment: Environment
+
+    async def keep_applying(self) -> None:
+        """Tries again until it succeeds. A worker without its schedules runs jobs as before."""
+        is_reported = False
+        while True:
+            try:
+                await self.apply()
+            except (JobsError, ConnectionLost) as error:
+                if not is_reported and self._declared():
+                    log.warning(
+                        "the schedules of the contract could not be applied, retrying every %g s: "
+                        "%s",
+                        _RETRY_DELAY,
+                        error,
+                        extra={"error": str(error)},
+                    )
+                is_reported = True
+                await asyncio.sleep(_RETRY_DELAY)
+            else:
+                return
+
+    async def apply(self) -> None:
+        declared = self._declared()
+        for address, definition in declared.items():
+            try:
+                await self.schedules.change(address, partial(self._put, address, definition))
+            except ScheduleRefused as refusal:
+                log.warning("%s", refusal, extra={"schedule": str(address)})
+        for record in await self.schedules.records.all(self.contract.service):
+            if record.origin is Origin.CONTRACT and record.address not in declared:
+                await self._remove(record)
+
+    def _declared(self) -> dict[ScheduleAddress, ScheduleDefinition]:
+        service = self.contract.service
+        return {
+            ScheduleAddress(service, queue.name, name): definition
+            for queue in self.contract.queues.values()
+            for name, definition in queue.schedules.items()
+        }
+
+    def _put(
+        self,
+        address: ScheduleAddress,
+        definition: ScheduleDefinition,
+        record: ScheduleRecord | None,
+    ) -> Decision:
+        now = self.environment.now()
+        if record is None:
+            return create(address, definition, author=_AUTHOR, now=now)
+        return put(record, definition, author=_AUTHOR, now=now)
+
+    async def _remove(self, record: ScheduleRecord) -> None:
+        log.info("schedule %s is removed: the contract does not declare it", record.address)
+        await self.schedules.delete(record.address)

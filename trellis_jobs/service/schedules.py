@@ -1,0 +1,202 @@
+"""The schedules of one queue: make, change, pause, trigger and delete them at run time."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from trellis_jobs.contract.schedules import resolve
+from trellis_jobs.errors import (
+    JobExists,
+    RunAtInvalid,
+    ScheduleDeclared,
+    ScheduleNotFound,
+    ScheduleRefused,
+)
+from trellis_jobs.jetstream.schedules.records import ScheduleRecords
+from trellis_jobs.jetstream.schedules.schedules import Schedules
+from trellis_jobs.model.identity import check_token_argument
+from trellis_jobs.model.schedules import changes
+from trellis_jobs.model.schedules.address import ScheduleAddress
+from trellis_jobs.model.schedules.changes import Author, Refused
+from trellis_jobs.model.schedules.definition import LATEST
+from trellis_jobs.model.schedules.firing import next_fire_time
+from trellis_jobs.model.schedules.record import Origin, Pause
+from trellis_jobs.model.schedules.ticks import ticks_between
+from trellis_jobs.producer.tick_request import tick_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trellis_jobs.contract.declaration import JobType
+    from trellis_jobs.contract.schedules import Schedule
+    from trellis_jobs.model.schedules.definition import ScheduleDefinition
+    from trellis_jobs.model.schedules.record import Decision, Run, ScheduleRecord
+    from trellis_jobs.producer.job_ref import JobRef
+    from trellis_jobs.service.runtime import Runtime
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSnapshot:
+    """A schedule at the time when it was read. `record` has all details."""
+
+    record: ScheduleRecord
+
+    @property
+    def name(self) -> str:
+        return self.record.address.schedule
+
+    @property
+    def definition(self) -> ScheduleDefinition:
+        return self.record.definition
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the contract of the service declares it."""
+        return self.record.origin is Origin.CONTRACT
+
+    @property
+    def paused(self) -> Pause | None:
+        return self.record.paused
+
+    @property
+    def next_at(self) -> datetime | None:
+        """When its next job is created. None if there is none, or while it is paused."""
+        return next_fire_time(self.record)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """What became of its last ticks, oldest first."""
+        return self.record.runs
+
+    def next_ticks(self, count: int = 10) -> list[datetime]:
+        """The next ticks in UTC, also of a paused schedule."""
+        return ticks_between(self.definition, self.record.decided_until, LATEST, count)
+
+
+class QueueSchedules(Generic[P, R]):
+    """What `service.jobs.<queue>.schedules` is."""
+
+    __slots__ = ("_runtime", "_type")
+
+    def __init__(self, declared: JobType[P, R], runtime: Runtime) -> None:
+        self._type = declared
+        self._runtime = runtime
+
+    async def put(self, name: str, schedule: Schedule) -> ScheduleSnapshot:
+        """Makes a schedule, or changes it. The same schedule again changes nothing.
+
+        Raises ScheduleDeclared if the contract declares a schedule with this name.
+        """
+        address = self._address(name)
+        definition = resolve(schedule, self._type.payload, self._type.version)
+        author = Author(Origin.RUNTIME, self._runtime.service)
+
+        def move(record: ScheduleRecord | None) -> Decision:
+            now = self._runtime.now()
+            if record is None:
+                return changes.create(address, definition, author=author, now=now)
+            return changes.put(_made_at_run_time(record), definition, author=author, now=now)
+
+        return await self._change(address, move)
+
+    async def get(self, name: str) -> ScheduleSnapshot:
+        """Raises ScheduleNotFound."""
+        address = self._address(name)
+        stored = await self._schedules.records.find(address)
+        return ScheduleSnapshot(_existing(address, stored.record))
+
+    async def list(self) -> list[ScheduleSnapshot]:
+        """All schedules of the queue, ordered by name, declared ones too."""
+        records = await self._schedules.records.all(self._runtime.service)
+        return [
+            ScheduleSnapshot(record)
+            for record in records
+            if record.address.job_type == self._type.name
+        ]
+
+    async def pause(
+        self, name: str, *, until: datetime | None = None, reason: str | None = None
+    ) -> ScheduleSnapshot:
+        """Creates no jobs until then, or until resume(). Jobs that exist are not changed."""
+        if until is not None and until.tzinfo is None:
+            raise RunAtInvalid(until, "it needs a time zone: datetime.now(UTC) + …")
+        pause = Pause(
+            since=self._runtime.now(),
+            until=None if until is None else until.astimezone(UTC),
+            by=self._runtime.service,
+            reason=reason,
+        )
+        return await self._change_existing(name, lambda record: changes.pause(record, pause))
+
+    async def resume(self, name: str) -> ScheduleSnapshot:
+        """The catch-up policy decides about the ticks of the pause."""
+        return await self._change_existing(
+            name, lambda record: changes.resume(record, now=self._runtime.now())
+        )
+
+    async def trigger(self, name: str) -> JobRef[R]:
+        """Creates a job of the schedule now, whatever its timing says, also while it is paused.
+
+        The record has the job before it is created. If this process dies in between, a worker
+        process of the service creates it.
+        """
+        job_id, now = self._runtime.environment.new_id(), self._runtime.now()
+
+        def move(record: ScheduleRecord) -> Decision:
+            decision = changes.trigger(record, job_id, by=self._runtime.service, now=now)
+            if isinstance(decision, Refused):
+                raise ScheduleRefused(name, decision.reason)
+            return decision
+
+        record = (await self._change_existing(name, move)).record
+        with suppress(JobExists):
+            producer = self._runtime.connected_here().producer
+            await producer.create(tick_request(self._type, record, job_id, now))
+        return self._runtime.ref(self._type, job_id, since=1)
+
+    async def delete(self, name: str) -> None:
+        """Raises ScheduleNotFound, and ScheduleDeclared if the contract declares it."""
+        address = self._address(name)
+        if not await self._schedules.delete(address, check=_made_at_run_time):
+            raise ScheduleNotFound(str(address))
+
+    @property
+    def _schedules(self) -> Schedules:
+        live = self._runtime.connected_here()
+        supports_ttl = live.events.features.message_ttl
+        records = ScheduleRecords(live.connection, supports_ttl=supports_ttl)
+        return Schedules(records, live.alarms)
+
+    def _address(self, name: str) -> ScheduleAddress:
+        check_token_argument("schedule", name)
+        return ScheduleAddress(self._runtime.service, self._type.name, name)
+
+    async def _change_existing(
+        self, name: str, move: Callable[[ScheduleRecord], Decision]
+    ) -> ScheduleSnapshot:
+        address = self._address(name)
+        return await self._change(address, lambda record: move(_existing(address, record)))
+
+    async def _change(
+        self, address: ScheduleAddress, move: Callable[[ScheduleRecord | None], Decision]
+    ) -> ScheduleSnapshot:
+        changed: Any = await self._schedules.change(address, move)
+        return ScheduleSnapshot(changed)
+
+
+def _existing(address: ScheduleAddress, record: ScheduleRecord | None) -> ScheduleRecord:
+    if record is None:
+        raise ScheduleNotFound(str(address))
+    return record
+
+
+def _made_at_run_time(record: ScheduleRecord) -> ScheduleRecord:
+    if record.origin is Origin.CONTRACT:
+        raise ScheduleDeclared(str(record.address))
+    return record
