@@ -121,10 +121,12 @@ async def fill(
     feed: LogFeed,
     tell: ReportProgress | None = None,
     *,
+    up_to: LogPosition | None = None,
     throttle: Throttle | None = None,
 ) -> Filled:
-    """Project the whole log into a new file, with its indexes."""
+    """Project the log into a new file, with its indexes: all of it, or only to a position."""
     extent = await feed.extent()
+    last = extent.last_sequence if up_to is None else min(up_to.sequence, extent.last_sequence)
     if tell is not None:
         tell(0, extent.messages)
     async with Projection.open(
@@ -132,16 +134,16 @@ async def fill(
     ) as projection:
         ingest = Ingest(projection, LogPosition(created=extent.created))
         done = 0
-        async for batch in _larger_batches(feed.up_to(ingest.position, extent.last_sequence)):
+        async for batch in _larger_batches(feed.up_to(ingest.position, last)):
             used = await ingest.apply(batch)
             done += len(batch)
             if tell is not None:
                 tell(done, done + batch[-1].pending)
             if throttle is not None:
                 await throttle.rest(used, pending=batch[-1].pending)
-        await ingest.complete(extent.last_sequence)
+        await ingest.complete(last)
         await projection.do(Writer.add_indexes)
-    return Filled(extent.last_sequence, done)
+    return Filled(last, done)
 
 
 async def catch_up(

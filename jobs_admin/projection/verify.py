@@ -21,7 +21,7 @@ from jobs_admin.projection.rebuild import catch_up, fill, temporary_file
 from jobs_admin.projection.rows import minute
 from jobs_admin.projection.tables import ACTIVITY, PRESENCE, TABLES
 from jobs_admin.retention_policy import MIN_AGE
-from trellis_jobs.jetstream.log.feed import check_log
+from trellis_jobs.jetstream.log.feed import LogPosition, check_log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -96,8 +96,8 @@ async def verify(
     if file_id(path) is None:
         raise ProjectionMissing(path)
     with temporary_file(path, "verifying") as fresh, translate_sqlite_errors():
-        await compatible_position(path)
-        filled = await fill(fresh, feed, tell)
+        # The projection may be behind the log. A fresh one that is ahead of it would differ.
+        filled = await fill(fresh, feed, tell, up_to=await compatible_position(path) or LogPosition())
         async with _seen_now(path) as database:
             shown = await position_of(database)
             check_log(shown, await feed.extent())

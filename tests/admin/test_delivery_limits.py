@@ -158,15 +158,15 @@ async def test_a_job_is_found_dead_though_its_advisory_was_lost(
     server: EmbeddedServer, tmp_path: Path, says_nothing: bool
 ) -> None:
     async with producer(server.url) as jobs, probe(server.url) as raw:
-        ref = await jobs.once.create(Task())
+        ref = await jobs.once_long.create(Task())
         await taken_and_killed(
-            server.url, tmp_path / "lost", "once", ref, says_nothing=says_nothing
+            server.url, tmp_path / "lost", "once_long", ref, says_nothing=says_nothing
         )
         await forget_heartbeats(raw)
-        async with worker(server.url, "once") as ward:
+        async with worker(server.url, "once_long") as ward:
             await until_advised(raw)
             await purge(raw, "JOBS_ADVISORIES")
-            running = await ward.jobs.once.create(Task(do="wait"))
+            running = await ward.jobs.once_long.create(Task(do="wait"))
             await ward.until_running(running)
             async with looking_after(server.url, tmp_path / "jobs.sqlite"):
                 await until_kind(raw, ref, EventKind.DEAD)

@@ -75,6 +75,8 @@ WARD: Final = example_jobs(
     single={"concurrency": 10, "ack_wait": 1, "max_deliver": 1},
     brief={"deadline": 1.0, "backoff": [60]},
     once={"ack_wait": 1, "delivery_limit": 1},
+    # Its lease is so long that a worker on a busy machine renews it in time.
+    once_long={"ack_wait": 4, "delivery_limit": 1},
     twice={"ack_wait": 1, "delivery_limit": 2},
     patient={"concurrency": 50, "ack_wait": 1, "delivery_limit": 2, "backoff": [600]},
     no_letters={"ack_wait": 1, "delivery_limit": 1, "dlq": False},

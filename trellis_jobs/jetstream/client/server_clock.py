@@ -133,5 +133,6 @@ class CorrectedClock:
 
 
 def _difference(ahead: timedelta) -> str:
+    """Rounded, because a measurement is accurate to half a round trip: `2 h`, not `1 h 59 min`."""
     where = "ahead of" if ahead > timedelta() else "behind"
-    return f"{format_duration(abs(ahead))} {where}"
+    return f"{format_duration(timedelta(seconds=round(abs(ahead).total_seconds())))} {where}"
