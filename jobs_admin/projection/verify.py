@@ -97,7 +97,9 @@ async def verify(
         raise ProjectionMissing(path)
     with temporary_file(path, "verifying") as fresh, translate_sqlite_errors():
         # The projection may be behind the log. A fresh one that is ahead of it would differ.
-        filled = await fill(fresh, feed, tell, up_to=await compatible_position(path) or LogPosition())
+        filled = await fill(
+            fresh, feed, tell, up_to=await compatible_position(path) or LogPosition()
+        )
         async with _seen_now(path) as database:
             shown = await position_of(database)
             check_log(shown, await feed.extent())
