@@ -153,6 +153,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
         "jobs_admin.reads",
         "jobs_admin.rpc",
     ),
+    "jobs_admin.console": (*ADMIN, "jobs_admin.explain", "jobs_admin.http"),
     "jobs_admin.cli": OURS,
 }
 
@@ -162,6 +163,8 @@ KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
     "cronsim": ("trellis_jobs.model.schedules",),
     "jsonschema": ("trellis_jobs.contract",),
     "msgspec": ("trellis_jobs.model", "trellis_jobs.wire"),
+    "jinja2": ("jobs_admin.console",),
+    "markupsafe": ("jobs_admin.console",),
     "nats": ("trellis_jobs.jetstream",),
     "nkeys": ("trellis_jobs.jetstream.client",),
     "opentelemetry": ("trellis_jobs.telemetry",),
@@ -184,8 +187,10 @@ KNOWN_BY: Final[dict[str, tuple[str, ...]]] = {
     "aiosqlite": ("jobs_admin",),
     "sqlite3": ("jobs_admin",),
     "pytest": ("pytest_trellis_jobs",),
+    "starlette": ("jobs_admin.console",),
     "typer": ("jobs_admin.cli",),
     "typing_extensions": OURS,
+    "uvicorn": ("jobs_admin.console",),
     "uvloop": ("jobs_admin.cli",),
 }
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.api.rpc_sender import JobPageArguments, PageArguments
     from jobs_admin.api.views.base import Page
+    from jobs_admin.api.views.changes import ChangesView
     from jobs_admin.api.views.dead_groups import DeadGroups
     from jobs_admin.api.views.doctor import Diagnosis
     from jobs_admin.api.views.health import HealthView
@@ -94,6 +95,10 @@ class AdminClient:
 
     async def health(self) -> HealthView:
         return await self._rpcs.ask(Rpcs.HEALTH)
+
+    async def changes(self, after_seq: int, *, wait_ms: int = 0) -> ChangesView:
+        """Wait for changes of jobs after a position of the log; returns also if there are none."""
+        return await self._rpcs.ask(Rpcs.CHANGES, after_seq=after_seq, wait_ms=wait_ms)
 
     async def stats(
         self, *, service: str | None = None, type: str | None = None, window_minutes: int = 5

@@ -15,6 +15,7 @@ from pydantic.json_schema import models_json_schema
 
 from jobs_admin.api import inputs
 from jobs_admin.api.views.base import Page
+from jobs_admin.api.views.changes import ChangesView
 from jobs_admin.api.views.dead_groups import DeadGroups
 from jobs_admin.api.views.doctor import Diagnosis
 from jobs_admin.api.views.health import HealthView
@@ -96,6 +97,7 @@ def _changes(name: str, input_type: type[In], output: type[Out]) -> Rpc[In, Out]
 
 class Rpcs:
     HEALTH = _reads("Jobs.Health", inputs.Nothing, HealthView)
+    CHANGES = _reads("Jobs.Changes", inputs.ChangesInput, ChangesView)
     LIST_SERVICES = _reads("Jobs.ListServices", inputs.PageInput, Page[ServiceView])
     LIST_IGNORED = _reads("Jobs.ListIgnored", inputs.QueuePageInput, Page[IgnoredView])
     STATS = _reads("Jobs.Stats", inputs.StatsInput, StatsView)

@@ -8,7 +8,7 @@ AdminError
 ├── ProjectionUnavailable   the projection cannot be read right now, because it is being recreated
 │   └── ProjectionRebuilding  the same, with the progress of the rebuild
 ├── ProjectionLocked        another process writes this projection
-├── PortUnavailable         the port for health probes cannot be opened
+├── PortUnavailable         a port to listen on cannot be opened
 ├── QueryTimeout            a read would take too long: use a narrower filter
 ├── QueueMissing            the server has no such queue
 ├── SchedulesUnavailable    the records of schedules cannot be read right now
@@ -95,8 +95,8 @@ class ProjectionLocked(AdminError):
 
 
 class PortUnavailable(AdminError):
-    def __init__(self, host: str, port: int, why: str) -> None:
-        super().__init__(f"--health-port {port} cannot be opened on {host}: {why}")
+    def __init__(self, host: str, port: int, why: str, option: str = "--health-port") -> None:
+        super().__init__(f"{option} {port} cannot be opened on {host}: {why}")
         self.port = port
 
 

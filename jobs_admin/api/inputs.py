@@ -83,6 +83,13 @@ class PageInput(ReadInput):
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)]
 
 
+class ChangesInput(Nothing):
+    """The reply comes when there are changes after `afterSeq`, or when `waitMs` have passed."""
+
+    after_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
+    wait_ms: Annotated[int, Field(ge=0, le=5_000)] = 0
+
+
 class Before(Nothing):
     """A job's position in lists: the page begins after that job, even if it has been removed."""
 

@@ -37,6 +37,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "credentials",
         "contract",
         "admin",
+        "console",
         "projection",
     )
 }

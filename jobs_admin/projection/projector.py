@@ -16,6 +16,7 @@ from jobs_admin.projection.files import FileDamaged, FileReplaced, beside, file_
 from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.rebuild_progress import RebuildProgress
+from jobs_admin.projection.recent_changes import RecentChanges
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from trellis_jobs.jetstream.log.feed import LogReplaced
@@ -42,13 +43,15 @@ class Projector:
     """`position` is the last applied sequence of the log.
 
     A file that does not belong to the log is rebuilt, and a file that another process has rebuilt
-    is opened again. `rebuilding` is set while the file must not be read.
+    is opened again. `rebuilding` is set while the file must not be read. `recent` has the changes
+    of the last moments.
     `nice` lowers the priority of the thread that writes the file.
     """
 
     def __init__(self, feed: LogFeed, path: Path, *, nice: int = 0) -> None:
         self.position = 0
         self.rebuilding: RebuildProgress | None = None
+        self.recent = RecentChanges()
         self._feed = feed
         self._path = path
         self._throttle = Throttle(nice)
@@ -89,6 +92,11 @@ class Projector:
             while self.position < sequence:
                 self.raise_if_rebuilding()
                 await self._moved.wait()
+
+    async def wait_beyond(self, sequence: int) -> None:
+        """Wait for a later position, without hurry: the projector may rest meanwhile."""
+        while self.position <= sequence:
+            await self._moved.wait()
 
     def raise_if_rebuilding(self) -> None:
         if self.rebuilding is not None:
@@ -145,6 +153,7 @@ class Projector:
                 file.watch.wrote()
                 used = await file.ingest.apply(batch)
                 file.watch.wrote()
+                self.recent.add(batch)
                 self._announce(batch[-1].sequence)
                 if until is not None and self.position >= until:
                     return

@@ -1,0 +1,46 @@
+"""Makes HTML from the templates. All values are escaped: no template marks one as safe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import jinja2
+import orjson
+
+from jobs_admin.console.words import age, local_time, plural, short_id
+from trellis_jobs.model.durations import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jobs_admin.console.screen import Screen
+
+FOLDER: Final = Path(__file__).parent
+# The block of every template that is sent alone when an open page reads again.
+_CHANGING_PART: Final = "main"
+
+
+class Renderer:
+    def __init__(self, screens: Sequence[Screen]) -> None:
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(FOLDER / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(
+            age=age, duration=format_duration, json=_json, plural=plural, short_id=short_id
+        )
+        self._environment.globals.update(screens=screens, local_time=local_time)
+
+    def render(self, template: str, values: Mapping[str, Any], *, part: bool = False) -> str:
+        made = self._environment.get_template(template)
+        if not part:
+            return made.render(values)
+        return "".join(made.blocks[_CHANGING_PART](made.new_context(dict(values))))
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode()

@@ -1,0 +1,13 @@
+"""The table of screens: the navigation, and the routes of the console. Add a screen here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from jobs_admin.console.pages import jobs, overview
+from jobs_admin.console.screen import Screen
+
+SCREENS: Final = (
+    Screen({"/": overview.show}, title="Overview", key="o"),
+    Screen({"/jobs": jobs.show}, title="Jobs", key="j"),
+)
