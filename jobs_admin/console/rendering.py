@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from jobs_admin.console.screen import Screen
 
 FOLDER: Final = Path(__file__).parent
-# The block of every template that is sent alone when an open page reads again.
-_CHANGING_PART: Final = "main"
+_WHOLE_PAGE: Final = "page.html"
+# Only the part that changes, for a page that is open and reads again.
+_CHANGING_PART: Final = "part.html"
 
 
 class Renderer:
@@ -36,10 +37,8 @@ class Renderer:
         self._environment.globals.update(screens=screens, local_time=local_time)
 
     def render(self, template: str, values: Mapping[str, Any], *, part: bool = False) -> str:
-        made = self._environment.get_template(template)
-        if not part:
-            return made.render(values)
-        return "".join(made.blocks[_CHANGING_PART](made.new_context(dict(values))))
+        layout = _CHANGING_PART if part else _WHOLE_PAGE
+        return self._environment.get_template(template).render(values, layout=layout)
 
 
 def _json(value: Any) -> str:
