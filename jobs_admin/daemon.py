@@ -23,10 +23,12 @@ from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, R
 from jobs_admin.parts import Parts, assemble
 from jobs_admin.queues.actions import QueueActions
 from jobs_admin.rpc.change_methods import ChangeMethods
+from jobs_admin.rpc.doctor_methods import DoctorMethods, Examination
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.operation_methods import OperationMethods
+from jobs_admin.rpc.queue_facts import QueueFacts
 from jobs_admin.rpc.queue_methods import QueueMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.schedule_methods import ScheduleMethods
@@ -131,7 +133,7 @@ async def serving(
 
 def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
-    max_reply_bytes = parts.max_reply_bytes
+    max_reply_bytes, facts = parts.max_reply_bytes, _queue_facts(parts)
     return {
         **JobMethods(readers, progress, parts.actions, parts.clock, max_reply_bytes).table(),
         **OperationMethods(
@@ -154,7 +156,8 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
         **ChangeMethods(parts.projector, progress.progress).table(),
         **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
         **_schedule_methods(parts),
-        **_queue_methods(parts),
+        **_queue_methods(parts, facts),
+        **_doctor_methods(parts, facts),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,
@@ -167,18 +170,29 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     }
 
 
-def _queue_methods(parts: Parts) -> Mapping[str, Method]:
-    return QueueMethods(
-        installation=parts.installation,
+def _queue_facts(parts: Parts) -> QueueFacts:
+    return QueueFacts(
+        connection=parts.connection,
         readers=parts.readers,
-        progress=parts.progress,
-        health=parts.health,
-        actions=QueueActions(parts.connection, parts.installation.features),
         clock=parts.clock,
         workers=parts.workers,
+    )
+
+
+def _queue_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
+    actions = QueueActions(parts.connection, parts.installation.features)
+    return QueueMethods(facts=facts, progress=parts.progress, actions=actions).table()
+
+
+def _doctor_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
+    examination = Examination(
+        installation=parts.installation,
+        facts=facts,
+        health=parts.health,
         schedules=parts.schedules,
         grace=parts.config.overdue_grace,
-    ).table()
+    )
+    return DoctorMethods(examination, parts.environment.monotonic).table()
 
 
 def _schedule_methods(parts: Parts) -> Mapping[str, Method]:

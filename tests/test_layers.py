@@ -68,6 +68,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "jobs_admin.api": (*STREAMS, *TOOLS),
     "jobs_admin.private_files": (),
     "jobs_admin.priority": (),
+    "jobs_admin.remembered": (),
     "jobs_admin.file_lock": (*ADMIN, "jobs_admin.private_files"),
     "jobs_admin.retention_policy": ADMIN,
     "jobs_admin.http": ADMIN,
@@ -119,6 +120,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
         "jobs_admin.projection",
         "jobs_admin.queues",
         "jobs_admin.reads",
+        "jobs_admin.remembered",
     ),
     "jobs_admin.parts": (
         *ADMIN,

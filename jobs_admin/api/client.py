@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jobs_admin.api.views.base import Page
     from jobs_admin.api.views.changes import ChangesView
     from jobs_admin.api.views.dead_groups import DeadGroups
-    from jobs_admin.api.views.doctor import Diagnosis
+    from jobs_admin.api.views.doctor import AttentionView, Diagnosis
     from jobs_admin.api.views.health import HealthView
     from jobs_admin.api.views.jobs import (
         ChangedJob,
@@ -320,3 +320,7 @@ class AdminClient:
     async def doctor(self) -> Diagnosis:
         """Check everything that jobs depend on, with the credentials of the admin runtime."""
         return await self._rpcs.ask(Rpcs.DOCTOR)
+
+    async def attention(self) -> AttentionView:
+        """What is wrong now, the most urgent first, and what to do about it."""
+        return await self._rpcs.ask(Rpcs.ATTENTION)

@@ -17,7 +17,7 @@ from jobs_admin.api import inputs
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.changes import ChangesView
 from jobs_admin.api.views.dead_groups import DeadGroups
-from jobs_admin.api.views.doctor import Diagnosis
+from jobs_admin.api.views.doctor import AttentionView, Diagnosis
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.jobs import (
     ChangedJob,
@@ -129,6 +129,7 @@ class Rpcs:
         "Jobs.DirectWorkers", inputs.DirectInput, DirectedWorkers, Capability.WORKERS
     )
     DOCTOR = _reads("Jobs.Doctor", inputs.Nothing, Diagnosis)
+    ATTENTION = _reads("Jobs.Attention", inputs.Nothing, AttentionView)
     CANCEL = _changes("Jobs.Cancel", inputs.ActionInput, ChangedJob)
     RETRY = _changes("Jobs.Retry", inputs.ActionInput, ChangedJob)
     REPLAY_DLQ = _changes("Jobs.ReplayDLQ", inputs.ActionInput, ChangedJob)

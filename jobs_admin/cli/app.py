@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "dev",
         "services",
         "top",
+        "attention",
         "doctor",
         "jobs",
         "dlq",

@@ -113,6 +113,7 @@ OF_A_SERVICE: Final = (
     Deed("have a queue paused", "rpc.v1.Jobs.PauseQueue", "{}", undone=True),
     Deed("have a queue resumed", "rpc.v1.Jobs.ResumeQueue", "{}", undone=True),
     Deed("have the installation checked", "rpc.v1.Jobs.Doctor", "{}", undone=True),
+    Deed("ask what needs attention", "rpc.v1.Jobs.Attention", "{}", undone=True),
     call("read a job of another", f"DIRECT.GET.JOBS.{JOB}.>"),
     call("read the log of everybody", "DIRECT.GET.JOBS.trellis.jobs.>"),
     call("read the newest of any service", "DIRECT.GET.JOBS.trellis.jobs.*.work.*.completed"),
