@@ -79,7 +79,8 @@ def _changes(moments: dict[int, datetime]) -> Changes:
         job = fold([Entry(sequence + n, event) for n, event in enumerate(events)])
         assert job is not None
         last = sequence + EVENTS_A_JOB - 1
-        changes.jobs[job.address] = JobRow(sequence, job, last, microseconds(job.updated_at))
+        begun_at, moved_at = microseconds(job.created_at), microseconds(job.updated_at)
+        changes.jobs[job.address] = JobRow(sequence, job, last, moved_at, begun_at, moved_at)
         changes.begun.append((sequence, job.payload))
         for event in events:
             queue = (event.job.service, event.job.job_type)

@@ -48,8 +48,9 @@ async def fill(path: Path, over: int, keyed: int) -> None:
         while some := list(islice(jobs, 10_000)):
             changes = Changes(LogPosition(sequence=some[-1][0] + 2))
             for sequence, job in some:
-                stored_at = microseconds(job.updated_at)
-                changes.jobs[job.address] = JobRow(sequence, job, sequence + 2, stored_at)
+                begun_at, moved_at = microseconds(job.created_at), microseconds(job.updated_at)
+                row = JobRow(sequence, job, sequence + 2, moved_at, begun_at, moved_at)
+                changes.jobs[job.address] = row
                 changes.begun.append((sequence, job.payload))
             await projection.do(Writer.apply, changes)
         await projection.do(Writer.add_indexes)

@@ -24,6 +24,7 @@ from jobs_admin.parts import Parts, assemble
 from jobs_admin.queues.actions import QueueActions
 from jobs_admin.rpc.change_methods import ChangeMethods
 from jobs_admin.rpc.doctor_methods import DoctorMethods, Examination
+from jobs_admin.rpc.history_methods import HistoryMethods
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods
@@ -154,6 +155,13 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
         ).table(),
         **ServiceMethods(readers, progress, parts.clock).table(),
         **ChangeMethods(parts.projector, progress.progress).table(),
+        **HistoryMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            clock=parts.clock,
+            max_reply_bytes=max_reply_bytes,
+        ).table(),
         **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
         **_schedule_methods(parts),
         **_queue_methods(parts, facts),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.errors import Unexpected
+from jobs_admin.api.history_client import HistoryClient
 from jobs_admin.api.inputs import MAX_PAGE_SIZE
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.paging import iterate, iterate_snapshot
@@ -77,6 +78,7 @@ class AdminClient:
             connection, by, timeout, timeout if read_timeout is None else read_timeout
         )
         self.schedules = ScheduleClient(self._rpcs)
+        self.history = HistoryClient(self._rpcs)
 
     @classmethod
     @asynccontextmanager

@@ -19,6 +19,7 @@ from jobs_admin.api.views.changes import ChangesView
 from jobs_admin.api.views.dead_groups import DeadGroups
 from jobs_admin.api.views.doctor import AttentionView, Diagnosis
 from jobs_admin.api.views.health import HealthView
+from jobs_admin.api.views.history import HistoryView, JobsAtView, StatsAtView
 from jobs_admin.api.views.jobs import (
     ChangedJob,
     ExplanationView,
@@ -101,6 +102,9 @@ class Rpcs:
     LIST_SERVICES = _reads("Jobs.ListServices", inputs.PageInput, Page[ServiceView])
     LIST_IGNORED = _reads("Jobs.ListIgnored", inputs.QueuePageInput, Page[IgnoredView])
     STATS = _reads("Jobs.Stats", inputs.StatsInput, StatsView)
+    HISTORY = _reads("Jobs.History", inputs.HistoryInput, HistoryView)
+    STATS_AT = _reads("Jobs.StatsAt", inputs.StatsAtInput, StatsAtView)
+    LIST_AT = _reads("Jobs.ListAt", inputs.ListAtInput, JobsAtView)
     LIST = _reads("Jobs.List", inputs.ListInput, JobPage)
     LIST_DLQ = _reads("Jobs.ListDLQ", inputs.DeadInput, JobPage)
     GROUP_DLQ = _reads("Jobs.GroupDLQ", inputs.FilterInput, DeadGroups)

@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from jobs_admin.api.job_filter import FilterFields, JobFilter
+from jobs_admin.api.views.history import PastPart
 from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
 from jobs_admin.api.worker_filter import WorkerFilter
@@ -37,6 +38,9 @@ _MAX_SEQUENCE = 2**63 - 1
 _MILLISECOND = timedelta(milliseconds=1)
 MAX_PAUSE = timedelta(days=3650)
 MAX_TICKS = 100
+MAX_HISTORY_STEPS = 360
+MAX_PAST_JOBS = 100
+_HOUR_MINUTES = 60
 
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -154,6 +158,48 @@ class StatsInput(ReadInput):
     service: Token | None = None
     type: Token | None = None
     window_minutes: Annotated[int, Field(ge=1, le=1_440)] = 5
+
+
+class HistoryInput(ReadInput):
+    """From `since` to `until`, or now, in steps of one minute or of whole hours.
+
+    `perQueue`: also for each queue.
+    """
+
+    since: Moment
+    until: Moment | None = None
+    step_minutes: Annotated[int, Field(ge=1, le=30 * 24 * _HOUR_MINUTES)] = _HOUR_MINUTES
+    service: Token | None = None
+    type: Token | None = None
+    per_queue: bool = False
+
+    @model_validator(mode="after")
+    def _is_step(self) -> HistoryInput:
+        if self.step_minutes != 1 and self.step_minutes % _HOUR_MINUTES:
+            raise ValueError("stepMinutes must be 1 or whole hours: 60, 120, …")
+        return self
+
+
+class StatsAtInput(ReadInput):
+    at: Moment
+    service: Token | None = None
+    type: Token | None = None
+
+
+class PastAfter(Nothing):
+    """`nextAfter` of the reply before."""
+
+    part: PastPart
+    stored_at: Moment
+    first_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
+
+
+class ListAtInput(StatsAtInput):
+    """Jobs that were in one of these states at that moment, or all jobs."""
+
+    state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAST_JOBS)] = 50
+    after: PastAfter | None = None
 
 
 class EventsInput(JobInput):

@@ -6,12 +6,14 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from jobs_admin.projection.durations import bucket_of, due_after, phase_ended
 from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model import values
 from trellis_jobs.model.events import AttemptEvent, Described, Event
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
 from trellis_jobs.model.redaction import redacted
+from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
 
 Columns = tuple[Any, ...]
 
-_MINUTE_NS: Final = 60 * 10**9
+_MINUTE: Final = 60 * 10**6
 _SNOOZED: Final = "snoozed"
+_RETRY: Final = JobState.RETRY
 
 
 @dataclass(slots=True)
@@ -34,7 +37,9 @@ class JobRow:
     """A job in the projection, without its log lines, which are separate rows.
 
     `number` is the sequence of its first event; `last_stored_at` when the server stored the newest,
-    in microseconds; `written` the first columns of its row in the file, None before there is one,
+    in microseconds; `begun_at` when it stored the first, `moved_at` when it stored the newest that
+    changed the status, and `due_at` when the next try of a job in retry is due, by its clock;
+    `written` the first columns of its row in the file, None before there is one,
     and `size` how long its document there is.
     """
 
@@ -42,6 +47,9 @@ class JobRow:
     job: Job
     last_sequence: int
     last_stored_at: int
+    begun_at: int
+    moved_at: int
+    due_at: int | None = None
     lines: int = 0
     written: Columns | None = None
     size: int = 0
@@ -88,7 +96,9 @@ class Changes:
     """`begun` has what may be shown of the payload of each run that began, by its job's number.
 
     `activity` counts events by minute, service, type and kind. Snoozes are not counted as `retry`,
-    which is the kind of their events, but as `snoozed`.
+    which is the kind of their events, but as `snoozed`. `moves` counts changes of the state by
+    minute, service, type, and the states before and after; `durations` the waits and runs that
+    ended, by minute, service, type, phase and bucket.
     """
 
     position: LogPosition
@@ -99,6 +109,8 @@ class Changes:
     ignored: list[tuple[int, Event, str]] = field(default_factory=list)
     aside: list[UndecodableRow] = field(default_factory=list)
     activity: Counter[tuple[int, str, str, str]] = field(default_factory=Counter)
+    moves: Counter[tuple[int, str, str, JobState | None, JobState]] = field(default_factory=Counter)
+    durations: Counter[tuple[int, str, str, str, int]] = field(default_factory=Counter)
 
 
 def read(messages: Sequence[LogMessage]) -> DecodedBatch:
@@ -138,7 +150,10 @@ def refold(messages: Sequence[LogMessage], position: LogPosition) -> Changes:
     """Rebuild rows from what remains of jobs in the log, without counting their events again."""
     if not messages:
         return Changes(position)
-    return replace(project(read(messages), {}), position=position, activity=Counter())
+    again = project(read(messages), {})
+    return replace(
+        again, position=position, activity=Counter(), moves=Counter(), durations=Counter()
+    )
 
 
 def _project_job(
@@ -151,7 +166,9 @@ def _project_job(
         if isinstance(reduced, Ignored):
             changes.ignored.append((entry.sequence, entry.event, reduced.reason))
         elif row is None:
-            row = JobRow(entry.sequence, reduced.job, entry.sequence, stored_at)
+            row = JobRow(
+                entry.sequence, reduced.job, entry.sequence, stored_at, stored_at, stored_at
+            )
         else:
             row.job = reduced.job
         if row is not None:
@@ -160,7 +177,7 @@ def _project_job(
                 _note(row, entry.event, changes)
             # An event that is only a note leaves the job where it stands.
             if before is None or row.job.status is not before.status:
-                _count(message, entry.event, changes)
+                _count(row, before, entry.event, stored_at, changes)
     return row
 
 
@@ -172,10 +189,20 @@ def _note(row: JobRow, event: Event, changes: Changes) -> None:
         _number_lines(row, event.notes.lines, changes)
 
 
-def _count(message: LogMessage, event: Event, changes: Changes) -> None:
-    minute, job = message.stored_ns // _MINUTE_NS, event.job
+def _count(row: JobRow, before: Job | None, event: Event, stored_at: int, changes: Changes) -> None:
+    """Count an event that changed the job's status, and what it ended."""
+    minute, service, job_type = stored_at // _MINUTE, event.job.service, event.job.job_type
     kind = _SNOOZED if event.is_snooze else event.kind
-    changes.activity[minute, job.service, job.job_type, kind] += 1
+    changes.activity[minute, service, job_type, kind] += 1
+    earlier, state = before.status.state if before else None, row.job.status.state
+    if earlier is not state:
+        changes.moves[minute, service, job_type, earlier, state] += 1
+        phase = phase_ended(earlier, state)
+        if phase is not None:
+            took = stored_at - (row.due_at or row.moved_at)
+            changes.durations[minute, service, job_type, phase, bucket_of(took)] += 1
+    row.moved_at = stored_at
+    row.due_at = due_after(row.job.status, event, stored_at) if state is _RETRY else None
 
 
 def _number_lines(row: JobRow, lines: tuple[LogLine, ...], changes: Changes) -> None:

@@ -19,6 +19,8 @@ from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jobs_admin.api.job_filter import Scalar
     from jobs_admin.projection.batch import Changes, Columns
     from trellis_jobs.model.job import Job
@@ -49,6 +51,10 @@ COLUMNS: Final = (
     "cause",
     "last_sequence",
     "last_stored_at",
+    "begun_at",
+    "moved_at",
+    "span",
+    "due_at",
     "lines",
     "document",
 )
@@ -58,6 +64,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
 MINUTES_AN_HOUR: Final = 60
+MINUTES_A_DAY: Final = 24 * MINUTES_AN_HOUR
+# The lengths of the slots in which state changes and durations are counted, in minutes.
+CHANGE_SLOTS: Final = (1, MINUTES_AN_HOUR, MINUTES_A_DAY)
+DURATION_SLOTS: Final = (MINUTES_AN_HOUR, MINUTES_A_DAY)
 _DEEPEST_VALUE: Final = 4
 _MAX_VALUES: Final = 32
 _LONGEST_VALUE: Final = 200
@@ -67,6 +77,11 @@ _NUMBERS: Final = (int, float)
 def minute(moment: datetime) -> int:
     """As activity is counted: whole minutes since 1970."""
     return (moment - _EPOCH) // _MINUTE
+
+
+def moment_of_minute(of_minute: int) -> datetime:
+    """When a minute begins."""
+    return _EPOCH + of_minute * _MINUTE
 
 
 def microseconds(moment: datetime) -> int:
@@ -112,6 +127,10 @@ def to_row(row: JobRow) -> Columns:
         cause,
         row.last_sequence,
         row.last_stored_at,
+        row.begun_at,
+        row.moved_at,
+        max(0, row.moved_at - row.begun_at).bit_length(),
+        row.due_at,
         row.lines,
         dumps(jobs.to_json(job)).decode(),
     )
@@ -138,13 +157,18 @@ def _death(service: str, job_type: str, error: str) -> tuple[int, int]:
 
 def from_row(columns: Columns) -> JobRow:
     """What to_row() made."""
-    number, *_, last_sequence, last_stored_at, lines, document = columns
+    number, *_, last_sequence, last_stored_at, begun_at, moved_at, _, due_at, lines, document = (
+        columns
+    )
     job = jobs.from_json(orjson.loads(document))
     return JobRow(
         number,
         job,
         last_sequence,
         last_stored_at,
+        begun_at,
+        moved_at,
+        due_at,
         lines,
         written=counted(columns),
         size=len(document),
@@ -239,3 +263,43 @@ def hourly_rows(changes: Changes) -> list[tuple[Any, ...]]:
     for (of_minute, *queue, kind), events in changes.activity.items():
         hours[of_minute // MINUTES_AN_HOUR, *queue, str(kind)] += events
     return [(*kind, events) for kind, events in hours.items()]
+
+
+def state_change_rows(changes: Changes) -> list[tuple[Any, ...]]:
+    """Slots of each length, a queue and a state; how many jobs entered and exited it."""
+    entered: Counter[tuple[Any, ...]] = Counter()
+    exited: Counter[tuple[Any, ...]] = Counter()
+    for (of_minute, *queue, before, after), number in changes.moves.items():
+        for minutes in CHANGE_SLOTS:
+            slot = (minutes, of_minute // minutes, *queue)
+            entered[*slot, after.value] += number
+            if before is not None:
+                exited[*slot, before.value] += number
+    return [(*kind, entered[kind], exited[kind]) for kind in entered.keys() | exited.keys()]
+
+
+def removed_rows(
+    at: datetime, before: Sequence[Columns], after: Sequence[Columns]
+) -> list[tuple[Any, ...]]:
+    """How many jobs fewer each state has; `after` are those of which a part remains in the log."""
+    fewer = Counter(map(_queue_and_state, before))
+    fewer.subtract(map(_queue_and_state, after))
+    return [
+        (minutes, minute(at) // minutes, *kind, jobs)
+        for kind, jobs in fewer.items()
+        if jobs
+        for minutes in CHANGE_SLOTS
+    ]
+
+
+def _queue_and_state(columns: Columns) -> tuple[Any, ...]:
+    _, service, job_type, _, state, *_ = columns
+    return service, job_type, state
+
+
+def duration_rows(changes: Changes) -> list[tuple[Any, ...]]:
+    attempts: Counter[tuple[Any, ...]] = Counter()
+    for (of_minute, *kind), number in changes.durations.items():
+        for minutes in DURATION_SLOTS:
+            attempts[minutes, of_minute // minutes, *kind] += number
+    return [(*kind, number) for kind, number in attempts.items()]

@@ -1,9 +1,10 @@
--- The projection of the log. Everything here is a function of the log up to `position`, so two
--- projections of the same log are equal row by row, whenever and in whatever batches they were made.
--- Times are whole microseconds since 1970 (UTC).
+-- The projection of the log. Everything here, except `filled_at` and removed_jobs, is a function of the
+-- log up to `position`, so two projections of the same log are equal row by row, whenever and in
+-- whatever batches they were made. Times are whole microseconds since 1970 (UTC).
 
 -- schema_version; position, the log sequence up to which everything is taken in, and when the server
--- stored that message (position_stored_ns); stream_created, which log that is.
+-- stored that message (position_stored_ns); stream_created, which log that is; filled_at, when the file
+-- was made from the log, in microseconds: it does not know the jobs that retention removed before.
 CREATE TABLE projection_metadata (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -33,6 +34,10 @@ CREATE TABLE jobs_projection (
     cause           INTEGER NOT NULL,     -- of a dead job: a hash of its queue and its error's pattern; else 0
     last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
     last_stored_at  INTEGER NOT NULL,     -- when the server stored that event, whatever the event says
+    begun_at        INTEGER NOT NULL,     -- when it stored the job's first event
+    moved_at        INTEGER NOT NULL,     -- when it stored the newest event that changed the job's status
+    span            INTEGER NOT NULL,     -- the bits of moved_at - begun_at: 0, or how far apart they are
+    due_at          INTEGER,              -- of a job in retry: when its next try is due, by the server's time
     lines           INTEGER NOT NULL,     -- log lines so far, in all runs
     document        TEXT    NOT NULL
 );
@@ -134,7 +139,7 @@ CREATE TABLE job_activity (
     PRIMARY KEY (minute, service, type, kind)
 ) WITHOUT ROWID;
 
--- The same by whole hours since 1970, so that a day is the sum of few rows.
+-- The same by whole hours since 1970, so that a day is the sum of few rows, for thirty days.
 CREATE TABLE hourly_activity (
     hour    INTEGER NOT NULL,
     service TEXT    NOT NULL,
@@ -142,6 +147,44 @@ CREATE TABLE hourly_activity (
     kind    TEXT    NOT NULL,
     events  INTEGER NOT NULL,
     PRIMARY KEY (hour, service, type, kind)
+) WITHOUT ROWID;
+
+-- How many jobs entered and exited each state: by minutes for a day, and by hours and days for thirty
+-- days (slots of that many minutes since 1970). What a state has now, without what changed since a
+-- moment, is what it had then.
+CREATE TABLE state_changes (
+    minutes INTEGER NOT NULL,
+    slot    INTEGER NOT NULL,
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
+    entered INTEGER NOT NULL,
+    exited  INTEGER NOT NULL,
+    PRIMARY KEY (minutes, slot, service, type, state)
+) WITHOUT ROWID;
+
+-- How many jobs of each state retention removed from this file, in the same slots. The log does not know.
+CREATE TABLE removed_jobs (
+    minutes INTEGER NOT NULL,
+    slot    INTEGER NOT NULL,
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
+    jobs    INTEGER NOT NULL,
+    PRIMARY KEY (minutes, slot, service, type, state)
+) WITHOUT ROWID;
+
+-- How long attempts waited for a worker ('wait') and ran ('run'), by the hour and the day in which that
+-- ended, for thirty days. Buckets are those of durations.py.
+CREATE TABLE attempt_durations (
+    minutes  INTEGER NOT NULL,
+    slot     INTEGER NOT NULL,
+    service  TEXT    NOT NULL,
+    type     TEXT    NOT NULL,
+    phase    TEXT    NOT NULL,
+    bucket   INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    PRIMARY KEY (minutes, slot, service, type, phase, bucket)
 ) WITHOUT ROWID;
 
 -- The newest heartbeat of each worker; `seen_at` is the server's time, not the worker's. Those a day

@@ -35,6 +35,29 @@ COUNT_HOURS: Final = BulkStatement(
 FORGET_HOURS: Final = (
     "DELETE FROM hourly_activity WHERE hour < ((SELECT max(minute) FROM job_activity) - ?) / 60"
 )
+COUNT_STATE_CHANGES: Final = BulkStatement(
+    "INSERT INTO state_changes",
+    7,
+    "ON CONFLICT (minutes, slot, service, type, state) DO UPDATE SET "
+    "entered = entered + excluded.entered, exited = exited + excluded.exited",
+)
+COUNT_REMOVED: Final = BulkStatement(
+    "INSERT INTO removed_jobs",
+    6,
+    "ON CONFLICT (minutes, slot, service, type, state) DO UPDATE SET jobs = jobs + excluded.jobs",
+)
+COUNT_DURATIONS: Final = BulkStatement(
+    "INSERT INTO attempt_durations",
+    7,
+    "ON CONFLICT (minutes, slot, service, type, phase, bucket) "
+    "DO UPDATE SET attempts = attempts + excluded.attempts",
+)
+# Slots of so many minutes that ended so many minutes before the newest event that was counted.
+FORGET_SLOTS: Final = tuple(
+    f"DELETE FROM {table} WHERE minutes = ?1 "  # noqa: S608 - our own tables
+    "AND slot < ((SELECT max(minute) FROM job_activity) - ?2) / ?1"
+    for table in ("state_changes", "removed_jobs", "attempt_durations")
+)
 UPSERT_PRESENCE: Final = BulkStatement(
     "INSERT INTO worker_presence_projection",
     10,

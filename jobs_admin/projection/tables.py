@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PRESENCE: Final = "worker_presence_projection"
-# How many minutes a row of each table of activity is about, by its first column.
-ACTIVITY: Final = {"job_activity": 1, "hourly_activity": 60}
+STATE_CHANGES: Final = "state_changes"
+# How many minutes a row is about, by the column that says when.
+_MINUTES: Final = {"minute": 1, "hour": 60}
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`sequence` is the column that names the message of the log that a row began with."""
+    """`sequence` is the column that names the message of the log that a row began with.
+
+    `counts` are columns with numbers of events, of which some may have left the log.
+    """
 
     name: str
     key: tuple[str, ...]
     sequence: str | None = None
     expected: str | None = None
+    counts: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
         """What its rows should be like: those of the fresh fold, unless it says otherwise."""
         return self.expected or f"fresh.{self.name}"
+
+
+def first_minute(row: Mapping[str, Any]) -> int:
+    """The minute with which the time begins that a row with counts is about."""
+    for column, minutes in _MINUTES.items():
+        if column in row:
+            return int(row[column]) * minutes
+    return int(row["slot"]) * int(row["minutes"])
 
 
 # Counts are of the rows that are there, those included of which the log knows no more.
@@ -64,8 +80,18 @@ TABLES: Final = (
     Table("ignored_events", ("sequence",), "sequence"),
     Table("undecodable_messages", ("sequence",), "sequence"),
     Table(PRESENCE, ("service", "type", "instance")),
-    Table("job_activity", ("minute", "service", "type", "kind")),
-    Table("hourly_activity", ("hour", "service", "type", "kind")),
+    Table("job_activity", ("minute", "service", "type", "kind"), counts=("events",)),
+    Table("hourly_activity", ("hour", "service", "type", "kind"), counts=("events",)),
+    Table(
+        STATE_CHANGES,
+        ("minutes", "slot", "service", "type", "state"),
+        counts=("entered", "exited"),
+    ),
+    Table(
+        "attempt_durations",
+        ("minutes", "slot", "service", "type", "phase", "bucket"),
+        counts=("attempts",),
+    ),
     Table("job_counts", ("service", "type", "state"), expected=_COUNTED),
     Table("change_counts", ("slot", "service", "type", "state"), expected=_CHANGES_COUNTED),
     Table("key_counts", ("service", "type", "key_hash", "key"), expected=_KEYS_COUNTED),

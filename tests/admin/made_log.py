@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from jobs_admin.projection.metadata import FILLED_AT
 from jobs_admin.projection.rows import microseconds
 from tests.given import NOON, REPORT, created, histories, status_in
 from trellis_jobs.jetstream.log.feed import LogMessage
@@ -43,6 +44,8 @@ TABLES: Final = (
     "dead_change_counts",
     "job_activity",
     "hourly_activity",
+    "state_changes",
+    "attempt_durations",
     "worker_presence_projection",
     "ignored_events",
     "undecodable_messages",
@@ -145,9 +148,11 @@ def _with_payload(event: e.Event, number: int) -> e.Event:
 
 
 def rows_of(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Everything that is in a projection, table by table."""
+    """Everything that a projection has of the log, table by table."""
     with closing(sqlite3.connect(path)) as database:
-        return {
+        rows = {
             table: sorted(database.execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608
             for table in TABLES
         }
+    metadata = [row for row in rows["projection_metadata"] if row[0] != FILLED_AT]
+    return {**rows, "projection_metadata": metadata}

@@ -165,11 +165,11 @@ async def test_heartbeats_that_expired_are_no_fault(lab: LogLab, path: Path) -> 
 async def test_what_cannot_be_compared_is_said(lab: LogLab, path: Path) -> None:
     with pytest.raises(ProjectionMissing):
         await verify(path.with_name("nothing.sqlite"), lab.feed, utc_now())
-    change(path, "DROP INDEX jobs_by_end")
-    with pytest.raises(FileDamaged, match="missing, or changed by another program: jobs_by_end"):
+    change(path, "DROP INDEX jobs_by_move")
+    with pytest.raises(FileDamaged, match="missing, or changed by another program: jobs_by_move"):
         await verify(path, lab.feed, utc_now())
-    change(path, "CREATE INDEX jobs_by_end ON jobs_projection (state, ended_at)")
-    with pytest.raises(FileDamaged, match="jobs_by_end"):
+    change(path, "CREATE INDEX jobs_by_move ON jobs_projection (state, moved_at)")
+    with pytest.raises(FileDamaged, match="jobs_by_move"):
         await verify(path, lab.feed, utc_now())
     await rebuild(path, lab.feed)
     change(path, "UPDATE projection_metadata SET value = 'x' WHERE name = 'stream_created'")
