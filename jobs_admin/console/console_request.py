@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from jobs_admin.console.shared_reads import SharedReads
 from jobs_admin.console.users import Role
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class ConsoleContext:
     live: LiveHints
     renderer: Renderer
     now: Callable[[], datetime]
+    shared: SharedReads = field(default_factory=SharedReads)
 
 
 class ConsoleRequest:
