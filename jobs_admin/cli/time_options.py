@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, time, timedelta
-from typing import Final
+from datetime import UTC, datetime, time, timedelta
+from typing import Annotated, Final
 
 import typer
 
 from trellis_jobs.model.durations import parse_duration
 
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at", help="As it was at this time: 10m, 2h, 3d ago, 14:03, or RFC 3339.", metavar="TIME"
+    ),
+]
 _CLOCK: Final = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
 
 
@@ -40,6 +46,11 @@ def moment_ahead(option: str, text: str, now: datetime) -> datetime:
 def moment_ago(option: str, text: str, now: datetime) -> datetime:
     """`10m` is ten minutes before now."""
     return _moment(option, text, now, -1)
+
+
+def past_moment(text: str) -> datetime:
+    """The time of `--at`."""
+    return moment_ago("--at", text, datetime.now(UTC))
 
 
 def _moment(option: str, text: str, now: datetime, direction: int) -> datetime:

@@ -19,7 +19,7 @@ from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jobs_admin.api.job_filter import Scalar
     from jobs_admin.projection.batch import Changes, Columns
@@ -65,6 +65,8 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
 MINUTES_AN_HOUR: Final = 60
 MINUTES_A_DAY: Final = 24 * MINUTES_AN_HOUR
+# The service and the type of rows with the sums over all queues.
+ALL_QUEUES: Final = ("", "")
 # The lengths of the slots in which state changes and durations are counted, in minutes.
 CHANGE_SLOTS: Final = (1, MINUTES_AN_HOUR, MINUTES_A_DAY)
 DURATION_SLOTS: Final = (MINUTES_AN_HOUR, MINUTES_A_DAY)
@@ -255,14 +257,23 @@ def ignored_rows(changes: Changes) -> list[tuple[Any, ...]]:
 
 
 def activity_rows(changes: Changes) -> list[tuple[Any, ...]]:
-    return [(*queue, str(kind), events) for (*queue, kind), events in changes.activity.items()]
+    minutes = {(*queue, str(kind)): events for (*queue, kind), events in changes.activity.items()}
+    return _with_sums(minutes, queue_at=1)
 
 
 def hourly_rows(changes: Changes) -> list[tuple[Any, ...]]:
     hours: Counter[tuple[Any, ...]] = Counter()
     for (of_minute, *queue, kind), events in changes.activity.items():
         hours[of_minute // MINUTES_AN_HOUR, *queue, str(kind)] += events
-    return [(*kind, events) for kind, events in hours.items()]
+    return _with_sums(hours, queue_at=1)
+
+
+def _with_sums(counts: Mapping[tuple[Any, ...], int], *, queue_at: int) -> list[tuple[Any, ...]]:
+    """The rows of queues, and their sums; `queue_at` is where the service and the type are."""
+    sums: Counter[tuple[Any, ...]] = Counter()
+    for kind, number in counts.items():
+        sums[*kind[:queue_at], *ALL_QUEUES, *kind[queue_at + 2 :]] += number
+    return [(*kind, number) for part in (counts, sums) for kind, number in part.items()]
 
 
 def state_change_rows(changes: Changes) -> list[tuple[Any, ...]]:
@@ -302,4 +313,4 @@ def duration_rows(changes: Changes) -> list[tuple[Any, ...]]:
     for (of_minute, *kind), number in changes.durations.items():
         for minutes in DURATION_SLOTS:
             attempts[minutes, of_minute // minutes, *kind] += number
-    return [(*kind, number) for kind, number in attempts.items()]
+    return _with_sums(attempts, queue_at=2)

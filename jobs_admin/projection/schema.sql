@@ -129,7 +129,8 @@ CREATE TABLE dead_change_counts (
     PRIMARY KEY (minutes, slot, cause)
 ) WITHOUT ROWID;
 
--- How many events of each kind that moves a job happened in which minute, for a day.
+-- How many events of each kind that moves a job happened in which minute, for a day. Rows with an empty
+-- service and type have the sums over all queues, also in the next table and in attempt_durations.
 CREATE TABLE job_activity (
     minute  INTEGER NOT NULL,
     service TEXT    NOT NULL,

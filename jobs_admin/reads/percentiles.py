@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Histogram = Mapping[int, int]
 
 _MILLISECOND: Final = 1000
-_P50, _P95, _P99 = 0.5, 0.95, 0.99
+_FRACTIONS: Final = (0.5, 0.95, 0.99)
 
 
 def durations_view(
@@ -23,26 +23,34 @@ def durations_view(
     """Returns None if there were no attempts."""
     if not histogram:
         return None
+    p50, p95, p99 = percentiles(histogram, _FRACTIONS)
     return DurationsView(
         attempts=sum(histogram.values()),
-        p50_ms=percentile(histogram, _P50),
-        p95_ms=percentile(histogram, _P95),
-        p99_ms=percentile(histogram, _P99),
+        p50_ms=p50,
+        p95_ms=p95,
+        p99_ms=p99,
         buckets=tuple(_bucket_view(bucket, histogram[bucket]) for bucket in sorted(histogram)),
         steps=None if steps is None else _step_percentiles(steps),
     )
 
 
-def percentile(histogram: Histogram, fraction: float) -> float:
-    """In milliseconds, as if the attempts of a bucket were spread evenly over it."""
-    rank = fraction * sum(histogram.values())
-    for bucket in sorted(histogram):
-        if rank <= histogram[bucket]:
-            low, high = _bounds(bucket)
-            share = rank / histogram[bucket]
-            return round(low + share * ((high or low) - low), 3)
-        rank -= histogram[bucket]
-    raise ValueError("a histogram without attempts has no percentiles")
+def percentiles(histogram: Histogram, fractions: Sequence[float]) -> list[float]:
+    """In milliseconds, as if the attempts of a bucket were spread evenly over it.
+
+    The fractions ascend. The histogram has at least one attempt.
+    """
+    buckets = sorted(histogram)
+    total, at, below = sum(histogram.values()), 0, 0
+    found = []
+    for fraction in fractions:
+        rank = fraction * total
+        while rank > below + histogram[buckets[at]]:
+            below += histogram[buckets[at]]
+            at += 1
+        low, high = _bounds(buckets[at])
+        share = (rank - below) / histogram[buckets[at]]
+        found.append(round(low + share * ((high or low) - low), 3))
+    return found
 
 
 def _bounds(bucket: int) -> tuple[float, float | None]:
@@ -56,8 +64,8 @@ def _bucket_view(bucket: int, attempts: int) -> BucketView:
 
 
 def _step_percentiles(steps: Sequence[Histogram]) -> StepPercentiles:
-    p50, p95, p99 = (
-        tuple(percentile(step, fraction) if step else None for step in steps)
-        for fraction in (_P50, _P95, _P99)
-    )
+    of_steps = [
+        percentiles(step, _FRACTIONS) if step else [None] * len(_FRACTIONS) for step in steps
+    ]
+    p50, p95, p99 = zip(*of_steps, strict=True)
     return StepPercentiles(p50_ms=p50, p95_ms=p95, p99_ms=p99)

@@ -31,7 +31,7 @@ _ACTIVITY: Final = (
     "WHERE minute >= ?5 AND minute < ?6 "
     "UNION ALL SELECT service, type, kind, events FROM job_activity "
     "WHERE minute >= ?7 AND minute < ?8) "
-    f"WHERE {OF_ONE} GROUP BY service, type, kind"
+    f"WHERE service <> '' AND {OF_ONE} GROUP BY service, type, kind"
 )
 
 

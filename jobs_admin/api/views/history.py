@@ -28,7 +28,7 @@ class StepPercentiles(View):
 class DurationsView(View):
     """How long attempts took. Percentiles are estimated from the buckets; empty ones are left out.
 
-    `steps` is only there for one queue with steps of whole hours.
+    `steps` is there for one queue, or for all together, with steps of whole hours.
     """
 
     attempts: int
