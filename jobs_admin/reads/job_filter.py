@@ -53,7 +53,7 @@ def shared_conditions(job_filter: JobFilter) -> Conditions:
     """Conditions on the columns that the jobs and their counts have in common."""
     found = queue_conditions(job_filter)
     if job_filter.state is not None:
-        found += _one_of(job_filter.state)
+        found += one_of_states(job_filter.state)
     if job_filter.error is not None:
         folded = job_filter.error.casefold()
         found += Conditions(("error IS NOT NULL AND instr(error, ?) > 0",), (folded,))
@@ -110,7 +110,7 @@ def narrowest(job_filter: JobFilter) -> Route:
 
 def _any_state(job_filter: JobFilter) -> Conditions:
     """All states, if the filter has none, for an index in which the state precedes the time."""
-    return _one_of(tuple(JobState)) if job_filter.state is None else Conditions()
+    return one_of_states(tuple(JobState)) if job_filter.state is None else Conditions()
 
 
 def _by_error(job_filter: JobFilter, conditions: Conditions) -> Route:
@@ -167,6 +167,6 @@ def _parts(job_filter: JobFilter) -> Iterator[tuple[Any, ...]]:
         yield "id >= ? AND id < ?", *id_range(job_filter.id_prefix)
 
 
-def _one_of(states: Sequence[JobState]) -> Conditions:
+def one_of_states(states: Sequence[JobState]) -> Conditions:
     marks = ", ".join("?" * len(states))
     return Conditions((f"state IN ({marks})",), tuple(state.value for state in states))
