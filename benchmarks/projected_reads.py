@@ -51,7 +51,7 @@ async def fill(path: Path, over: int, keyed: int) -> None:
                 begun_at, moved_at = microseconds(job.created_at), microseconds(job.updated_at)
                 row = JobRow(sequence, job, sequence + 2, moved_at, begun_at, moved_at)
                 changes.jobs[job.address] = row
-                changes.begun.append((sequence, job.payload))
+                changes.begun.append((sequence, job))
             await projection.do(Writer.apply, changes)
         await projection.do(Writer.add_indexes)
         await projection.do(Writer.seal)

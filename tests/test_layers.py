@@ -95,10 +95,12 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "jobs_admin.doctor": (*ADMIN, "jobs_admin.workers"),
     "jobs_admin.health": (*ADMIN, "jobs_admin.config", "jobs_admin.loops", "jobs_admin.reads"),
     "jobs_admin.operations": (*ADMIN, "jobs_admin.actions", "jobs_admin.reads"),
+    "jobs_admin.audit": ADMIN,
     "jobs_admin.workers": ADMIN,
     "jobs_admin.schedules": ADMIN,
     "jobs_admin.maintenance": (
         *ADMIN,
+        "jobs_admin.gather_limited",
         "jobs_admin.schedules",
         "jobs_admin.workers",
         "jobs_admin.actions",
@@ -112,6 +114,8 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.rpc": (
         *ADMIN,
+        "jobs_admin.gather_limited",
+        "jobs_admin.audit",
         "jobs_admin.schedules",
         "jobs_admin.workers",
         "jobs_admin.actions",
@@ -127,6 +131,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.parts": (
         *ADMIN,
+        "jobs_admin.audit",
         "jobs_admin.actions",
         "jobs_admin.config",
         "jobs_admin.doctor",
@@ -141,6 +146,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.daemon": (
         *ADMIN,
+        "jobs_admin.audit",
         "jobs_admin.parts",
         "jobs_admin.schedules",
         "jobs_admin.workers",

@@ -20,6 +20,7 @@ from jobs_admin.api.job_filter import FilterFields, JobFilter
 from jobs_admin.api.views.history import PastPart
 from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
+from jobs_admin.api.views.suggestions import SuggestedField
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.durations import LONGEST
 from trellis_jobs.model.schedules.cron import MAX_EXPRESSION_LENGTH
@@ -112,6 +113,9 @@ class JobFilterInput(FilterFields, ReadInput):
     id_prefix: Token | None = None
     error: Text | None = None
     app_version: Text | None = None
+    request_id: Text | None = None
+    trace_id: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
+    schedule: Token | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
 
     def to_filter(self, state: list[JobState] | None) -> JobFilter:
@@ -142,6 +146,29 @@ class DeadInput(FilterInput):
 
 class ListInput(DeadInput):
     state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
+
+
+ErrorState = Literal[JobState.FAILED, JobState.RETRY, JobState.DEAD]
+
+
+class GroupErrorsInput(FilterInput):
+    """Without `state`, jobs in all of these states are grouped."""
+
+    state: Annotated[list[ErrorState], Field(min_length=1, max_length=3)] = [
+        JobState.FAILED,
+        JobState.RETRY,
+        JobState.DEAD,
+    ]
+
+
+class SuggestInput(ReadInput):
+    """`service` and `type` restrict the suggestions of states, types and payload fields."""
+
+    field: SuggestedField
+    prefix: Annotated[str, Field(max_length=500)] = ""
+    service: Token | None = None
+    type: Token | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
 
 
 class JobInput(ReadInput):
@@ -212,6 +239,25 @@ class ActionInput(JobInput):
 
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class SecretsInput(JobInput):
+    """The audit records who has seen the secrets, and why."""
+
+    by: Text | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class AuditInput(PageInput):
+    """`since` and `until` compare with the server's time when an action was stored."""
+
+    by: Text | None = None
+    verb: Text | None = None
+    target: Text | None = None
+    service: Token | None = None
+    type: Token | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class RescheduleInput(ActionInput):

@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "jobs",
         "dlq",
         "operations",
+        "audit",
         "keys",
         "workers",
         "queues",

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -14,12 +15,13 @@ from jobs_admin.projection.batch import JobRow
 from jobs_admin.projection.error_patterns import read_pattern
 from trellis_jobs.model.job import LOGS_KEPT
 from trellis_jobs.model.presence import in_milliseconds
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from jobs_admin.api.job_filter import Scalar
     from jobs_admin.projection.batch import Changes, Columns
@@ -60,6 +62,8 @@ COLUMNS: Final = (
 )
 
 _COUNTED: Final = COLUMNS.index("cause") + 1
+# The states in which jobs are grouped by their errors.
+GROUPED: Final = (JobState.FAILED, JobState.RETRY, JobState.DEAD)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
@@ -104,8 +108,8 @@ def to_row(row: JobRow) -> Columns:
     held, error = run.concurrency, job.last_error
     folded = folded_error(error) if error else None
     values, cause = (0, 0)
-    if status.state is JobState.DEAD:
-        values, cause = _death(job.address.service, job.address.job_type, folded or "")
+    if _is_grouped(job):
+        values, cause = _group(job.address.service, job.address.job_type, folded or "")
     return (
         row.number,
         job.address.service,
@@ -148,8 +152,15 @@ def folded_error(error: JobError) -> str:
     return job_errors.text(error).casefold()
 
 
+def _is_grouped(job: Job) -> bool:
+    """Whether the last error put the job where it is. A snoozed job waits for another reason."""
+    if job.state is JobState.DEAD:
+        return True
+    return job.state in GROUPED and job.last_error is not None and job.run.snoozed_until is None
+
+
 @lru_cache(maxsize=1_000)
-def _death(service: str, job_type: str, error: str) -> tuple[int, int]:
+def _group(service: str, job_type: str, error: str) -> tuple[int, int]:
     """What the `*` of the error's pattern stand for; and a hash, never 0, of queue and pattern."""
     pattern, values = read_pattern(error)
     group = "\0".join((service, job_type, pattern)).encode(errors="replace")
@@ -196,6 +207,20 @@ def value_hash(path: str, value: Scalar) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
 
 
+def origin_hash(name: str, value: str) -> int:
+    """Unlike that of any value of a payload, because this is an object and that is an array."""
+    text = orjson.dumps({name: value})
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
+
+
+def _origin_hashes(job: Job) -> Iterator[int]:
+    """Where a job comes from: its request, its trace and its schedule."""
+    yield origin_hash("requestId", job.context.request_id)
+    yield origin_hash("traceId", job.context.trace_id)
+    if job.run.schedule is not None:
+        yield origin_hash("schedule", job.run.schedule)
+
+
 def _find_scalars(value: Json, within: str, depth: int, found: list[tuple[str, Scalar]]) -> None:
     if not isinstance(value, dict):
         return
@@ -211,9 +236,14 @@ def _find_scalars(value: Json, within: str, depth: int, found: list[tuple[str, S
             _find_scalars(member, f"{within}{name}.", depth + 1, found)
 
 
-def payload_rows(changes: Changes) -> list[tuple[int, int]]:
+def value_rows(changes: Changes) -> list[tuple[int, int]]:
+    """What the runs that began can be found by: values of their payloads, and their origins."""
     return [
-        (value, number) for number, payload in changes.begun for value in payload_hashes(payload)
+        (value, number)
+        for number, job in changes.begun
+        for value in chain(
+            payload_hashes(redacted(job.payload, job.run.secrets)), _origin_hashes(job)
+        )
     ]
 
 
@@ -253,6 +283,20 @@ def ignored_rows(changes: Changes) -> list[tuple[Any, ...]]:
     return [
         (sequence, event.job.service, event.job.job_type, event.job.job_id, event.kind.value, why)
         for sequence, event, why in changes.ignored
+    ]
+
+
+def action_rows(changes: Changes) -> list[tuple[Any, ...]]:
+    return [
+        (
+            action.sequence,
+            action.stored_at,
+            action.verb.value,
+            *(event.job.service, event.job.job_type, event.job.job_id),
+            *(event.by, event.reason, event.request),
+        )
+        for action in changes.actions
+        for event in (action.event,)
     ]
 
 

@@ -17,7 +17,7 @@ from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.jobs import JobPage
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.filters import Filters, States
+from jobs_admin.cli.filters import Filters, FilterWords, States, combined
 from jobs_admin.cli.jobs.past import check_past_filter, list_jobs_at
 from jobs_admin.cli.render.counts import count, how_many
 from jobs_admin.cli.render.job_table import job_table
@@ -37,6 +37,7 @@ def list_jobs(
     filters: Filters,
     output: Output,
     options: AdminConnectionOptions,
+    words: FilterWords = None,
     state: States = None,
     limit: Annotated[int, typer.Option(help="Maximum number of jobs.", min=1, max=MAX_PAGE)] = 50,
     all_: Annotated[
@@ -57,7 +58,7 @@ def list_jobs(
     With --at it lists the jobs that were in a state at that time, as they were then: first those
     that are still in it (Jobs.ListAt). Jobs that retention has removed since are not listed.
     """
-    query = filters.query(state)
+    query = combined(filters.query(state), words)
     if at is not None:
         if watch:
             raise typer.BadParameter("it cannot be combined with --watch", param_hint="--at")
