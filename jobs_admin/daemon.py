@@ -208,6 +208,7 @@ def _queue_facts(parts: Parts) -> QueueFacts:
         readers=parts.readers,
         clock=parts.clock,
         workers=parts.workers,
+        keys=parts.keys,
     )
 
 

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.queue_rates import queue_rates
 
+from trellis_jobs.model.durations import format_duration
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import timedelta
 
     from jobs_admin.api.queue_rates import QueueRates
     from jobs_admin.api.views.history import DurationsView, HistoryView, QueueHistory
     from jobs_admin.api.views.queues import QueueView
+
+
+# Arrivals and ends that differ by less than this share of them are alike.
+_ALIKE: Final = 0.05
+
+
+def drain_words(rates: QueueRates, jobs: int) -> str:
+    """In how long the jobs are done at this pace, or why that cannot be said."""
+    if not jobs:
+        return "now"
+    if not rates.arriving and not rates.leaving:
+        return "–"
+    if abs(rates.leaving - rates.arriving) <= _ALIKE * rates.arriving:
+        return "steady"
+    drained = rates.time_to_drain(jobs)
+    return "never" if drained is None else format_duration(drained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +53,8 @@ class QueueRow:
         return self.queue.states or {}
 
     @property
-    def drain(self) -> timedelta | None:
-        return self.rates.time_to_drain(self.queue.waiting)
+    def drain(self) -> str:
+        return drain_words(self.rates, self.queue.waiting)
 
 
 def queue_rows(queues: Iterable[QueueView], history: HistoryView | None) -> list[QueueRow]:

@@ -12,7 +12,8 @@ from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from jobs_admin.api.queue_rates import QueueRates
     from jobs_admin.api.views.doctor import Finding
@@ -29,26 +30,23 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _BUSY: Final = 0.5
 
 
-def check_jobs(queue: QueueView) -> Iterator[Finding]:
+def check_jobs(queue: QueueView, failing_since: datetime | None = None) -> Iterator[Finding]:
     rates = queue_rates(queue.per_minute or {})
     about = about_queue(queue.service, queue.type)
-    share = rates.error_share
-    is_failing = (
-        share is not None and share > MAX_ERROR_SHARE and rates.trying >= MIN_TRIES_PER_MINUTE
-    )
-    if is_failing:
+    if is_failing(queue):
         yield broken(
-            f"{queue.name}: {share:.0%} of tries fail ({rates.failing:g} of {rates.trying:g} "
-            "per minute)",
+            f"{queue.name}: {rates.error_share:.0%} of tries fail ({rates.failing:g} of "
+            f"{rates.trying:g} per minute)",
             f"see the errors of {queue.name}; if what it depends on is down, pause the queue until "
             "it is back",
             about,
+            failing_since,
         )
     if is_too_old(queue):
         age = format_duration((queue.oldest_age_ms or 0) * _MILLISECOND)
         yield warning(
             f"{queue.name}: the oldest of {queue.waiting:,} waiting jobs has waited for {age}",
-            _why_too_old(queue, rates, is_failing=is_failing),
+            _why_too_old(queue, rates),
             about,
             queue.oldest_at,
         )
@@ -61,6 +59,26 @@ def check_jobs(queue: QueueView) -> Iterator[Finding]:
         )
 
 
+def is_failing(queue: QueueView) -> bool:
+    rates = queue_rates(queue.per_minute or {})
+    share = rates.error_share
+    return share is not None and share > MAX_ERROR_SHARE and rates.trying >= MIN_TRIES_PER_MINUTE
+
+
+def first_failing_minute(tries: Sequence[int], failures: Sequence[int]) -> int:
+    """The index of the minute from which on most tries have failed, up to the last one.
+
+    Minutes without tries count as the minutes around them.
+    """
+    first = len(tries)
+    for index in reversed(range(len(tries))):
+        if tries[index] and failures[index] <= MAX_ERROR_SHARE * tries[index]:
+            break
+        if tries[index]:
+            first = index
+    return min(first, max(0, len(tries) - 1))
+
+
 def is_too_old(queue: QueueView) -> bool:
     """Queues that are paused or have no worker are reported as such."""
     if queue.paused or queue.unattended or not queue.waiting:
@@ -68,8 +86,8 @@ def is_too_old(queue: QueueView) -> bool:
     return (queue.oldest_age_ms or 0) * _MILLISECOND > MAX_AGE
 
 
-def _why_too_old(queue: QueueView, rates: QueueRates, *, is_failing: bool) -> str:
-    if is_failing:
+def _why_too_old(queue: QueueView, rates: QueueRates) -> str:
+    if is_failing(queue):
         return "most tries fail: mend that first"
     slots = queue.worker_slots or 0
     if queue.free_slots and slots and (queue.in_flight or 0) < _BUSY * slots:

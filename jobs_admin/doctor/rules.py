@@ -18,7 +18,8 @@ from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.usage import Level as Fullness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from jobs_admin.api.views.doctor import Finding
     from jobs_admin.api.views.health import CheckView, HealthView
@@ -162,10 +163,16 @@ def check_sync(is_always: bool | None) -> Finding:
     )
 
 
-def check_queues(queues: Sequence[QueueView]) -> list[Finding]:
+def check_queues(
+    queues: Sequence[QueueView], failing_since: Mapping[str, datetime] | None = None
+) -> list[Finding]:
+    """`failing_since`: since when most tries of a queue fail, by its name, as far as known."""
     if not queues:
         return [note("there are no queues, because no worker was ever started")]
-    findings = [[*_check_queue(queue), *check_jobs(queue)] for queue in queues]
+    findings = [
+        [*_check_queue(queue), *check_jobs(queue, (failing_since or {}).get(queue.name))]
+        for queue in queues
+    ]
     healthy = sum(not found for found in findings)
     level = fine if healthy == len(queues) else note
     return [

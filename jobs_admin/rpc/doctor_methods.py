@@ -11,6 +11,8 @@ from jobs_admin.doctor import rules
 from jobs_admin.doctor.alarm_rules import check_alarms, read_alarms
 from jobs_admin.doctor.attention import attention
 from jobs_admin.doctor.checks import diagnose
+from jobs_admin.doctor.job_rules import is_failing
+from jobs_admin.doctor.key_rules import check_keys
 from jobs_admin.doctor.schedule_rules import check_schedules
 from jobs_admin.doctor.worker_rules import check_worker_records
 from jobs_admin.remembered import Remembered
@@ -18,10 +20,11 @@ from jobs_admin.rpc.router import answered_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from jobs_admin.api import inputs
     from jobs_admin.api.views.doctor import AttentionView, Diagnosis, Finding
+    from jobs_admin.api.views.queues import QueueView
     from jobs_admin.api.views.services import WorkerView
     from jobs_admin.doctor.checks import CheckStep, Installation
     from jobs_admin.health import Health
@@ -71,7 +74,16 @@ class Examination:
         }
 
     async def _check_queues(self) -> list[Finding]:
-        return rules.check_queues(await self.facts.queues(with_ended=False))
+        queues, keys = await asyncio.gather(
+            self.facts.queues(with_ended=False), self.facts.contended_keys()
+        )
+        found = rules.check_queues(queues, await self._failing_since(queues))
+        return [*found, *check_keys(keys, await self.facts.clock.now())]
+
+    async def _failing_since(self, queues: list[QueueView]) -> dict[str, datetime]:
+        """Of the queues that fail now, by name: when that began."""
+        failing = [queue for queue in queues if is_failing(queue)]
+        return {queue.name: await self.facts.failing_since(queue) for queue in failing}
 
     async def _check_alarms(self) -> list[Finding]:
         queues = await self.facts.queues(with_ended=False)

@@ -77,5 +77,11 @@ def _with_holders(
     state = states.get((key.service, key.type, key.key_hash))
     if state is None:
         return key
-    holders = tuple(holder_view(slot, now) for slot in state.active)
-    return key.model_copy(update={"holders": holders, "max_active": state.max_active})
+    return key.model_copy(
+        update={
+            "holders": tuple(holder_view(slot, now) for slot in state.active),
+            "max_active": state.max_active,
+            "oldest_waiting_at": min((each.created_at for each in state.queued), default=None),
+            "takeovers": state.stale_takeovers,
+        }
+    )

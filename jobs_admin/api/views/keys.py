@@ -61,7 +61,8 @@ class KeyView(View):
 class BusyKeyView(View):
     """How many jobs hold a key and wait for it, from the projection.
 
-    `holders` and `max_active`, the number of slots, are from the bucket. They are missing if the
+    `holders`, `max_active` (the number of slots), `oldest_waiting_at` (when the oldest waiting job
+    was created) and `takeovers` (from dead holders) are from the bucket. They are missing if the
     state of the key could not be read.
     """
 
@@ -73,3 +74,5 @@ class BusyKeyView(View):
     waiting: int
     holders: tuple[HolderView, ...] | None = None
     max_active: int | None = None
+    oldest_waiting_at: datetime | None = None
+    takeovers: int | None = None

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WIDTH: Final = 300.0
-ROW: Final = 14.0
-_BAR: Final = 8.0
 _FASTEST_MS: Final = 1.0
 
 
@@ -49,37 +47,20 @@ def _place(milliseconds: float, end: float) -> float:
     return round(math.log10(max(milliseconds, _FASTEST_MS)) / end * WIDTH, 1)
 
 
-def percentile_bars(rows: Sequence[Percentiles]) -> Markup:
-    """A row each: thick up to the median, thinner to p95, a line to p99."""
-    if not rows:
-        return Markup("")
-    label = "; ".join(percentile_words(row) for row in rows)
-    drawn = Markup("").join(
-        _draw(row, places, index * ROW)
-        for index, (row, places) in enumerate(zip(rows, positions(rows), strict=True))
-    )
-    return Markup(
-        '<svg class="percentiles" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" '
-        'aria-label="{}">{}</svg>'
-    ).format(WIDTH, len(rows) * ROW, label, drawn)
+def percentile_bars(rows: Sequence[Percentiles]) -> list[Markup]:
+    """A picture for each row, all on one scale: thick up to the median, thinner up to p95, then a
+    line to p99.
+    """
+    return [_draw(row, places) for row, places in zip(rows, positions(rows), strict=True)]
 
 
-def _draw(row: Percentiles, places: tuple[float, float, float], y: float) -> Markup:
+def _draw(row: Percentiles, places: tuple[float, float, float]) -> Markup:
     p50, p95, p99 = (max(2.0, place) for place in places)
-    middle = y + ROW / 2
+    words = percentile_words(row)
     return Markup(
-        "<g><title>{}</title>"
-        '<rect class="p99" x="0" y="{}" width="{}" height="1.5"/>'
-        '<rect class="p95" x="0" y="{}" width="{}" height="{}"/>'
-        '<rect class="p50" x="0" y="{}" width="{}" height="{}"/></g>'
-    ).format(
-        percentile_words(row),
-        middle - 0.75,
-        p99,
-        middle - _BAR / 4,
-        p95,
-        _BAR / 2,
-        middle - _BAR / 2,
-        p50,
-        _BAR,
-    )
+        '<svg class="percentiles" viewBox="0 0 {} 8" preserveAspectRatio="none" role="img" '
+        'aria-label="{}"><title>{}</title>'
+        '<rect class="p99" y="3.25" width="{}" height="1.5"/>'
+        '<rect class="p95" y="2" width="{}" height="4"/>'
+        '<rect class="p50" width="{}" height="8"/></svg>'
+    ).format(WIDTH, words, words, p99, p95, p50)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.api.errors import RequestFailed
-from jobs_admin.console.leases import lease_of, oldest_waiting
+from jobs_admin.console.leases import lease_of
 from jobs_admin.console.live import EVERYTHING, SLOWLY
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from jobs_admin.api.client import AdminClient
-    from jobs_admin.api.views.keys import BusyKeyView, KeyView
     from jobs_admin.console.console_request import ConsoleRequest
 
-_PAGE: Final = 25
+_PAGE: Final = 50
 _MAX_QUEUES: Final = 500
 
 
@@ -33,23 +30,12 @@ async def show(request: ConsoleRequest) -> Response:
         ),
         reads.list_queues(limit=_MAX_QUEUES),
     )
-    states = await asyncio.gather(*(_state(reads, each) for each in page.entries))
     return request.render(
         "keys.html",
         topics=f"{EVERYTHING} {SLOWLY}",
         page=page,
-        keys=list(zip(page.entries, states, strict=True)),
         queues=queues.entries,
         service=service,
         type=job_type,
         lease_of=lease_of,
-        oldest_waiting=oldest_waiting,
     )
-
-
-async def _state(admin: AdminClient, key: BusyKeyView) -> KeyView | None:
-    """Returns None if the key has been released, or cannot be read."""
-    try:
-        return await admin.get_key(key.service, key.type, key.key_hash)
-    except RequestFailed:
-        return None

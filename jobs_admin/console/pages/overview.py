@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.api.errors import Invalid
+from jobs_admin.api.history_client import HOUR
 from jobs_admin.api.queue_rates import queue_rates
 from jobs_admin.console.activity import SHOWN, SPANS, activity_chart, span_of, version_marks
 from jobs_admin.console.live import EVERYTHING, SLOWLY
-from jobs_admin.console.queue_rows import queue_rows
+from jobs_admin.console.queue_rows import drain_words, queue_rows
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.api.client import AdminClient
     from jobs_admin.api.views.base import Page
-    from jobs_admin.api.views.dead_groups import DeadGroups
+    from jobs_admin.api.views.dead_groups import ErrorGroups
     from jobs_admin.api.views.doctor import AttentionView
     from jobs_admin.api.views.history import HistoryView
     from jobs_admin.api.views.queues import QueueView
@@ -45,13 +47,17 @@ _LIVE: Final = ("pending", "active", "retry")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What all open overviews show, read once for all of them."""
+    """What all open overviews show, read once for all of them.
+
+    `durations` are of each queue, or None if there are too many queues.
+    """
 
     attention: AttentionView
     stats: StatsView
     queues: Page[QueueView]
     history: HistoryView
-    errors: DeadGroups
+    durations: HistoryView | None
+    errors: ErrorGroups
     workers: Page[WorkerProcessView]
 
 
@@ -70,20 +76,28 @@ async def show(request: ConsoleRequest) -> Response:
         spans=SPANS,
         states=_STATES,
         rates=rates,
-        drain=rates.time_to_drain(sum(facts.stats.states.get(state, 0) for state in _LIVE)),
+        drain=drain_words(rates, sum(facts.stats.states.get(state, 0) for state in _LIVE)),
         chart=activity_chart(facts.history, marks),
         shown=SHOWN,
-        rows=queue_rows(facts.queues.entries, facts.history),
+        rows=queue_rows(facts.queues.entries, facts.durations),
     )
 
 
 async def _read(admin: AdminClient, span: Span, now: datetime, min_seq: int) -> Facts:
-    attention, stats, queues, history, errors, workers = await asyncio.gather(
+    attention, stats, queues, history, durations, errors, workers = await asyncio.gather(
         admin.attention(),
         admin.stats(),
         admin.list_queues(limit=_MAX_QUEUES, min_seq=min_seq),
-        admin.history.events(now - span.length, step=span.step, per_queue=True),
-        admin.group_dead(limit=_MAX_ERRORS),
+        admin.history.events(now - span.length, step=span.step),
+        _durations(admin, now),
+        admin.group_errors(limit=_MAX_ERRORS),
         admin.list_workers(limit=_MAX_WORKERS),
     )
-    return Facts(attention, stats, queues, history, errors, workers)
+    return Facts(attention, stats, queues, history, durations, errors, workers)
+
+
+async def _durations(admin: AdminClient, now: datetime) -> HistoryView | None:
+    try:
+        return await admin.history.events(now - HOUR, step=HOUR, per_queue=True)
+    except Invalid:
+        return None
