@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.queue_rates import queue_rates
-
 from trellis_jobs.model.durations import format_duration
 
 if TYPE_CHECKING:

@@ -84,12 +84,13 @@ async def show(request: ConsoleRequest) -> Response:
 
 
 async def _read(admin: AdminClient, span: Span, now: datetime, min_seq: int) -> Facts:
-    attention, stats, queues, history, durations, errors, workers = await asyncio.gather(
+    attention, stats, queues, (history, durations), errors, workers = await asyncio.gather(
         admin.attention(),
         admin.stats(),
         admin.list_queues(limit=_MAX_QUEUES, min_seq=min_seq),
-        admin.history.events(now - span.length, step=span.step),
-        _durations(admin, now),
+        asyncio.gather(
+            admin.history.events(now - span.length, step=span.step), _durations(admin, now)
+        ),
         admin.group_errors(limit=_MAX_ERRORS),
         admin.list_workers(limit=_MAX_WORKERS),
     )
