@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from jobs_admin.console.shared_reads import SharedReads
 from jobs_admin.console.users import Role
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _MAX_FORM_BYTES: Final = 2 * 1024 * 1024
 _MIN_SEQUENCE: Final = "x-min-seq"
+_MAX_OFFSET: Final = 10_000_000
 
 
 class FormTooLarge(Exception):
@@ -44,6 +46,7 @@ class ConsoleContext:
     live: LiveHints
     renderer: Renderer
     now: Callable[[], datetime]
+    shared: SharedReads = field(default_factory=SharedReads)
 
 
 class ConsoleRequest:
@@ -77,6 +80,13 @@ class ConsoleRequest:
         """The position of the log that the page must show at least: the hint that it got."""
         text = self.request.headers.get(_MIN_SEQUENCE, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(2**63)) else 0
+
+    @property
+    def offset(self) -> int:
+        """Where the page of a list begins; 0 unless the address has a number."""
+        text = self.query.get("offset", "")
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_OFFSET))
+        return min(int(text), _MAX_OFFSET) if is_number else 0
 
     @property
     def is_refresh(self) -> bool:

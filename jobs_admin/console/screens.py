@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from jobs_admin.console.pages import jobs, new_job, overview
+from jobs_admin.console.pages import (
+    jobs,
+    key,
+    keys,
+    new_job,
+    overview,
+    queue,
+    queues,
+    schedule,
+    schedules,
+    system,
+    workers,
+)
 from jobs_admin.console.screen import Screen
 
 SCREENS: Final = (
@@ -16,4 +28,43 @@ SCREENS: Final = (
         title="New job",
         key="n",
     ),
+    Screen(
+        {"/queues": queues.show, "/queues/{service}/{type}": queue.show},
+        {
+            "/queues/{service}/{type}/pause": queue.pause,
+            "/queues/{service}/{type}/resume": queue.resume,
+        },
+        title="Queues",
+        key="q",
+    ),
+    Screen(
+        {
+            "/keys": keys.show,
+            "/keys/{service}/{type}": key.show,
+            "/keys/{service}/{type}/{key:path}": key.show,
+        },
+        {"/keys/{service}/{type}/release": key.release},
+        title="Keys",
+        key="k",
+    ),
+    Screen(
+        {
+            "/schedules": schedules.show,
+            "/schedules/new": schedule.edit,
+            "/schedules/{service}/{type}/{name}": schedule.show,
+        },
+        {
+            "/schedules": schedule.put,
+            "/schedules/{service}/{type}/{name}/pause": schedule.pause,
+            "/schedules/{service}/{type}/{name}/resume": schedule.resume,
+            "/schedules/{service}/{type}/{name}/trigger": schedule.trigger,
+            "/schedules/{service}/{type}/{name}/delete": schedule.delete,
+        },
+        title="Schedules",
+        key="s",
+    ),
+    Screen(
+        {"/workers": workers.show}, {"/workers/direct": workers.direct}, title="Workers", key="w"
+    ),
+    Screen({"/system": system.show}, title="System", key="y"),
 )

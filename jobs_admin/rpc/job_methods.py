@@ -15,6 +15,7 @@ from jobs_admin.api.views.operations import OperationVerb
 from jobs_admin.operations.verbs import CHANGES
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
+from jobs_admin.reads.group_details import error_groups
 from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
 from jobs_admin.rpc.job_lookup import address_of, find
 from jobs_admin.rpc.older_clients import document_for_older_client, fields_for_older_client
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.actions.job_actions import Actions
     from jobs_admin.api import inputs
-    from jobs_admin.api.views.dead_groups import DeadGroups
+    from jobs_admin.api.views.dead_groups import DeadGroups, ErrorGroups
     from jobs_admin.operations.verbs import Change
     from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.read_your_writes import LogProgress
@@ -65,6 +66,7 @@ class JobMethods:
                 answered_by(Rpcs.GET, self.get_job),
                 answered_by(Rpcs.LIST_DLQ, self.list_dead),
                 answered_by(Rpcs.GROUP_DLQ, self.group_dead),
+                answered_by(Rpcs.GROUP_ERRORS, self.group_errors),
                 answered_by(Rpcs.CANCEL, self.cancel),
                 answered_by(Rpcs.RETRY, self.retry),
                 answered_by(Rpcs.REPLAY_DLQ, self.replay),
@@ -86,6 +88,16 @@ class JobMethods:
         return await dead_groups(
             self.readers,
             request.to_filter([JobState.DEAD]),
+            offset=request.offset,
+            limit=request.limit,
+        )
+
+    async def group_errors(self, request: inputs.GroupErrorsInput, _: Caller) -> ErrorGroups:
+        await wait_for_position(self.progress, request.min_seq)
+        return await error_groups(
+            self.readers,
+            request.to_filter(list(request.state)),
+            now=await self.clock.now(),
             offset=request.offset,
             limit=request.limit,
         )

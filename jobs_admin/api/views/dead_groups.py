@@ -1,10 +1,11 @@
-"""Dead jobs grouped by error."""
+"""Jobs grouped by error."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from jobs_admin.api.views.base import Page, View
+from trellis_jobs.model.states import JobState
 
 
 class DeadGroupView(View):
@@ -27,3 +28,29 @@ class DeadGroups(Page[DeadGroupView]):
     """Largest groups first. `jobs` is the number of jobs in all groups, `count` that of groups."""
 
     jobs: int
+
+
+class ErrorGroupView(DeadGroupView):
+    """Jobs of one queue that an error put where they are: dead, failed, or to be tried again.
+
+    `oldest_at` and `newest_at` are when the first and the last of them died, failed, or got their
+    next try. `states` says how many are in each state. `app_versions` are the versions of the
+    application in which their newest tries ran, those of the most jobs first. `hourly` has one
+    number for each of the last 24 hours, the current one last: how many of the jobs last changed
+    in it. These three are about all jobs of the group in the requested states, whatever else the
+    filter has.
+    """
+
+    states: dict[JobState, int]
+    app_versions: tuple[str, ...] = ()
+    hourly: tuple[int, ...] = ()
+
+
+class ErrorGroups(Page[ErrorGroupView]):
+    """Largest groups first. `jobs` is the number of jobs in all groups, `count` that of groups.
+
+    `hours_end_at` is the end of the last hour of `hourly`.
+    """
+
+    jobs: int
+    hours_end_at: datetime

@@ -13,7 +13,6 @@ from jobs_admin.api.views.jobs import JobSecrets, LogEntry
 from jobs_admin.explain import views
 from trellis_jobs.errors import JobNotFound, WaitTimeout
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.jetstream.log.job_lookup import jobs_with_id
 from trellis_jobs.model import subjects
@@ -65,7 +64,7 @@ async def follow_job(
     messages = Histories(connection).follow_messages(subjects.history(address))
     async with aclosing(messages):
         async for message in messages:
-            step = apply(known, recorded_message(message))
+            step = apply(known, views.log_record(message))
             known = step.job
             yield step, message.pending == 0
 
@@ -95,11 +94,6 @@ async def job_timeout(timeout: float | None, job: str | JobAddress) -> AsyncIter
 
 def recorded(entries: Sequence[LogEntry]) -> list[LogRecord]:
     return [_recorded(entry) for entry in entries]
-
-
-def recorded_message(message: LogMessage) -> LogRecord:
-    read = wire.read(message.subject, message.sequence, message.data, message.headers)
-    return LogRecord(message.sequence, message.stored_at, _event_or_why(read))
 
 
 def _recorded(entry: LogEntry) -> LogRecord:
