@@ -39,7 +39,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 MAX_PAUSE = timedelta(days=3650)
 MAX_TICKS = 100
 
+_JOB_PATTERN = r"^[A-Za-z0-9_-]{1,128}(/[A-Za-z0-9_-]{1,128}){2}$"
+_GROUP_PATTERN = r"^[0-9a-f]{16}$"
+
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
+JobName = Annotated[str, Field(pattern=_JOB_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // _MILLISECOND)]
 # Keys are made from payloads; a key that is longer than this can be named by its hash.
@@ -123,6 +127,8 @@ class JobFilterInput(FilterFields, ReadInput):
     trace_id: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
     schedule: Token | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
+    error_group: Annotated[str | None, Field(pattern=_GROUP_PATTERN)] = None
+    jobs: Annotated[list[JobName] | None, Field(max_length=MAX_PAGE_SIZE)] = None
 
     def to_filter(self, state: list[JobState] | None) -> JobFilter:
         fields = {name: getattr(self, name) for name in FilterFields.model_fields}

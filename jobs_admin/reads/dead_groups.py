@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jobs_admin.api.views.dead_groups import DeadGroups, DeadGroupView
 from jobs_admin.projection.error_patterns import pattern_of
-from jobs_admin.projection.rows import moment_of
+from jobs_admin.projection.rows import group_id, moment_of
 from jobs_admin.reads.dead_counts import Counted, counted, rank, ranked_by_count, window
 from jobs_admin.reads.job_filter import (
     Conditions,
@@ -107,7 +107,14 @@ async def _group_rows(database: aiosqlite.Connection, job_filter: JobFilter) -> 
 
 def _route(job_filter: JobFilter) -> Route:
     """Use the index of the ids of dead jobs if it has every field of the filter."""
-    others = (job_filter.key, job_filter.has_values, job_filter.error, job_filter.app_version)
+    others = (
+        job_filter.jobs,
+        job_filter.error_group,
+        job_filter.key,
+        job_filter.has_values,
+        job_filter.error,
+        job_filter.app_version,
+    )
     if any(others) or not job_filter.id_prefix:
         return narrowest(job_filter)
     ids = Conditions(("j.state = 'dead'", "j.id >= ?", "j.id < ?"), id_range(job_filter.id_prefix))
@@ -178,4 +185,5 @@ def _dead_group(
         oldest_at=moment_of(oldest),
         newest_at=moment_of(died_at),
         example_id=example_id,
+        group=group_id(group.cause),
     )

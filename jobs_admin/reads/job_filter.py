@@ -6,11 +6,12 @@ The queries name the index, because SQLite has no statistics of a file that grow
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.projection.rows import microseconds, origin_hash, value_hash
+from jobs_admin.projection.rows import cause_of, microseconds, origin_hash, value_hash
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -87,6 +88,10 @@ def by_age(job_filter: JobFilter) -> Route:
 def narrowest(job_filter: JobFilter) -> Route:
     """By what leaves the fewest jobs, in no order."""
     conditions = shared_conditions(job_filter) + _rest(job_filter)
+    if job_filter.jobs is not None:
+        return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
+    if job_filter.error_group is not None:
+        return Route("jobs_projection AS j INDEXED BY dead_by_cause", conditions)
     if job_filter.key is not None:
         return Route("jobs_projection AS j INDEXED BY jobs_by_key", conditions)
     if job_filter.has_values:
@@ -163,8 +168,20 @@ def _parts(job_filter: JobFilter) -> Iterator[tuple[Any, ...]]:
         yield "key = ?", job_filter.key
     if job_filter.app_version is not None:
         yield "app_version = ?", job_filter.app_version
+    if job_filter.error_group is not None:
+        yield "j.state = 'dead' AND j.cause = ?", cause_of(job_filter.error_group)
+    if job_filter.jobs is not None:
+        marks = ", ".join(["(?, ?, ?)"] * len(job_filter.jobs))
+        names = chain.from_iterable(map(_address, job_filter.jobs))
+        yield f"(j.id, j.service, j.type) IN (VALUES {marks})", *names
     if job_filter.id_prefix is not None:
         yield "id >= ? AND id < ?", *id_range(job_filter.id_prefix)
+
+
+def _address(name: str) -> tuple[str, str, str]:
+    """The id, service and type of `service/type/id`."""
+    service, job_type, job_id = name.split("/")
+    return job_id, service, job_type
 
 
 def _one_of(states: Sequence[JobState]) -> Conditions:

@@ -11,7 +11,7 @@ class DeadGroupView(View):
     """Dead jobs of one queue whose errors differ only where `error` has a `*`.
 
     `oldest_at` and `newest_at` are when the first and the last of them died; `example_id` is the id
-    of one of them.
+    of one of them. `group` selects these jobs in filters, as `errorGroup`.
     """
 
     service: str
@@ -21,6 +21,7 @@ class DeadGroupView(View):
     oldest_at: datetime
     newest_at: datetime
     example_id: str
+    group: str | None = None
 
 
 class DeadGroups(Page[DeadGroupView]):
