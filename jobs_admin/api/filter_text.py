@@ -214,8 +214,9 @@ _CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def _written(job_filter: JobFilter) -> Iterator[str]:
-    if job_filter.state:
-        yield f"state:{','.join(job_filter.state)}"
+    for field, names in (("state", job_filter.state), ("job", job_filter.jobs)):
+        if names:
+            yield f"{field}:{','.join(names)}"
     for field, name in _TEXTS.items():
         value = getattr(job_filter, name)
         if field == "type" and value is not None and job_filter.service is not None:
@@ -226,9 +227,11 @@ def _written(job_filter: JobFilter) -> Iterator[str]:
             yield f"{field}:{format_moment(value)}"
         elif value is not None:
             yield f"{field}:{_quoted(value)}"
-    if job_filter.jobs:
-        yield f"job:{','.join(job_filter.jobs)}"
-    for path, scalar in (job_filter.payload or {}).items():
+    yield from _written_payload(job_filter.payload or {})
+
+
+def _written_payload(payload: Mapping[str, Scalar]) -> Iterator[str]:
+    for path, scalar in payload.items():
         written = path if _PLAIN_PATH.fullmatch(path) else orjson.dumps(path).decode()
         yield f"{_PAYLOAD}{written}:{_written_scalar(scalar)}"
 
