@@ -131,7 +131,6 @@ FILTERS: dict[str, tuple[JobFilter, Any]] = {
         JobFilter(jobs=["s0/t2/job-012", "s1/t0/job-005"], state=[JobState.DEAD]),
         lambda n: n == 5,
     ),
-    "no jobs": (JobFilter(jobs=[]), lambda n: False),
     "a value": (JobFilter(payload={"customer": 3}), lambda n: n % 4 == 3),
     "two values": (JobFilter(payload={"customer": 3, "of.page": 7}), lambda n: n == 7),
     "a number that may be text": (JobFilter(payload={"zip": 12345}), lambda n: True),
