@@ -51,6 +51,7 @@ from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.plan import Act
 from trellis_jobs.jetstream.setup.provision import plan, provision
 from trellis_jobs.model import subjects
+from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -143,7 +144,14 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
     max_reply_bytes = parts.max_reply_bytes
     return {
-        **JobMethods(readers, progress, parts.actions, parts.clock, max_reply_bytes).table(),
+        **JobMethods(
+            readers,
+            progress,
+            parts.actions,
+            parts.clock,
+            max_reply_bytes,
+            dead_retention=parts.config.retention.ages.get(JobState.DEAD),
+        ).table(),
         **OperationMethods(
             readers=readers,
             progress=progress,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jobs_admin.console.users import User
 
 _MAX_FORM_BYTES: Final = 2 * 1024 * 1024
+_MAX_OFFSET: Final = 10_000_000
 _MIN_SEQUENCE: Final = "x-min-seq"
 
 
@@ -71,6 +72,13 @@ class ConsoleRequest:
 
     def may(self, role: Role) -> bool:
         return role in self.console.connections.available(self.user)
+
+    @property
+    def offset(self) -> int:
+        """Where a page of a list begins; 0 if its address does not say."""
+        text = self.query.get("offset", "")
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_OFFSET))
+        return min(int(text), _MAX_OFFSET) if is_number else 0
 
     @property
     def min_seq(self) -> int:

@@ -26,7 +26,7 @@ from trellis_jobs.wire.fields import add_present, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from jobs_admin.actions.job_actions import Actions
     from jobs_admin.api import inputs
@@ -57,6 +57,7 @@ class JobMethods:
     actions: Actions
     clock: ServerClock
     max_reply_bytes: Callable[[], int]
+    dead_retention: timedelta | None = None
 
     def table(self) -> Mapping[str, Method]:
         return dict(
@@ -83,12 +84,13 @@ class JobMethods:
 
     async def group_dead(self, request: inputs.FilterInput, _: Caller) -> DeadGroups:
         await wait_for_position(self.progress, request.min_seq)
-        return await dead_groups(
+        groups = await dead_groups(
             self.readers,
             request.to_filter([JobState.DEAD]),
             offset=request.offset,
             limit=request.limit,
         )
+        return groups.kept_for(self.dead_retention)
 
     async def get_job(self, request: inputs.JobInput, caller: Caller) -> bytes:
         found = await find(self.readers, self.progress, request)
