@@ -24,14 +24,14 @@ _FIELDS: Final = ("by", "verb", "target", "service", "type", "since", "until")
 
 
 async def show(request: ConsoleRequest) -> Response:
-    given = {name: value for name in _FIELDS if (value := request.query.get(name, "").strip())}
+    given = {name: request.query.get(name, "").strip() for name in _FIELDS}
     now, offset = request.console.now(), request.offset
     page = await request.reads.audit.list(
-        by=given.get("by"),
-        verb=given.get("verb"),
-        target=given.get("target"),
-        service=given.get("service"),
-        type=given.get("type"),
+        by=given["by"] or None,
+        verb=given["verb"] or None,
+        target=given["target"] or None,
+        service=given["service"] or None,
+        type=given["type"] or None,
         since=_moment(given, "since", now),
         until=_moment(given, "until", now),
         offset=offset,
@@ -43,6 +43,7 @@ async def show(request: ConsoleRequest) -> Response:
         topics="" if offset else EVERYTHING,
         page=page,
         given=given,
+        is_filtered=any(given.values()),
         links=[target_href(entry) for entry in page.entries],
         verbs=[verb.value for verb in AuditVerb],
         targets=[target.value for target in AuditTarget],
@@ -70,7 +71,7 @@ def target_href(entry: AuditEntry) -> str | None:
 
 
 def _moment(given: dict[str, str], field: str, now: datetime) -> datetime | None:
-    if field not in given:
+    if not given[field]:
         return None
     try:
         return moment_before(given[field], now)
@@ -79,5 +80,6 @@ def _moment(given: dict[str, str], field: str, now: datetime) -> datetime | None
 
 
 def _href(given: dict[str, str], offset: int) -> str:
-    fields = {**given, **({"offset": str(offset)} if offset else {})}
+    fields = {name: value for name, value in given.items() if value}
+    fields |= {"offset": str(offset)} if offset else {}
     return f"{PATH}?{urlencode(fields)}" if fields else PATH
