@@ -80,7 +80,7 @@ def _changes(moments: dict[int, datetime]) -> Changes:
         assert job is not None
         last = sequence + EVENTS_A_JOB - 1
         changes.jobs[job.address] = JobRow(sequence, job, last, microseconds(job.updated_at))
-        changes.begun.append((sequence, job.payload))
+        changes.begun.append((sequence, job))
         for event in events:
             queue = (event.job.service, event.job.job_type)
             changes.activity[minute(event.at), *queue, event.kind] += 1

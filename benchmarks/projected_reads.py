@@ -50,7 +50,7 @@ async def fill(path: Path, over: int, keyed: int) -> None:
             for sequence, job in some:
                 stored_at = microseconds(job.updated_at)
                 changes.jobs[job.address] = JobRow(sequence, job, sequence + 2, stored_at)
-                changes.begun.append((sequence, job.payload))
+                changes.begun.append((sequence, job))
             await projection.do(Writer.apply, changes)
         await projection.do(Writer.add_indexes)
         await projection.do(Writer.seal)

@@ -142,16 +142,8 @@ def _router(parts: Parts, runner: Runner) -> Router:
 
 def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
-    max_reply_bytes = parts.max_reply_bytes
     return {
-        **JobMethods(
-            readers,
-            progress,
-            parts.actions,
-            parts.clock,
-            max_reply_bytes,
-            dead_retention=parts.config.retention.ages.get(JobState.DEAD),
-        ).table(),
+        **_job_methods(parts),
         **OperationMethods(
             readers=readers,
             progress=progress,
@@ -190,6 +182,17 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
             workers=parts.workers,
         ).table(),
     }
+
+
+def _job_methods(parts: Parts) -> Mapping[str, Method]:
+    return JobMethods(
+        parts.readers,
+        parts.progress,
+        parts.actions,
+        parts.clock,
+        parts.max_reply_bytes,
+        dead_retention=parts.config.retention.ages.get(JobState.DEAD),
+    ).table()
 
 
 def _queue_methods(parts: Parts) -> Mapping[str, Method]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jobs_admin.api.rpc_sender import JobPageArguments, PageArguments
     from jobs_admin.api.views.base import Page
     from jobs_admin.api.views.changes import ChangesView
-    from jobs_admin.api.views.dead_groups import DeadGroups
+    from jobs_admin.api.views.dead_groups import DeadGroups, ErrorGroups
     from jobs_admin.api.views.doctor import Diagnosis
     from jobs_admin.api.views.health import HealthView
     from jobs_admin.api.views.jobs import (
@@ -162,6 +162,15 @@ class AdminClient:
     async def group_dead(self, query: JobFilter = ANY, **page: Unpack[PageArguments]) -> DeadGroups:
         """Group dead jobs by queue and error, largest groups first."""
         return await self._rpcs.page(Rpcs.GROUP_DLQ, **filter_fields(query), **page)
+
+    async def group_errors(
+        self, query: JobFilter = ANY, **page: Unpack[PageArguments]
+    ) -> ErrorGroups:
+        """Group failed and dead jobs, and those that wait for their next try, by queue and error.
+
+        `state` of the query may name some of these states.
+        """
+        return await self._rpcs.page(Rpcs.GROUP_ERRORS, **filter_fields(query), **page)
 
     async def get(self, job: str | JobAddress, *, min_seq: int = 0) -> JobView:
         return (await self._rpcs.ask(Rpcs.GET, **job_fields(job), min_seq=min_seq)).job

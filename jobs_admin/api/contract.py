@@ -17,7 +17,7 @@ from jobs_admin.api import inputs
 from jobs_admin.api.views.audit import AuditPage
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.changes import ChangesView
-from jobs_admin.api.views.dead_groups import DeadGroups
+from jobs_admin.api.views.dead_groups import DeadGroups, ErrorGroups
 from jobs_admin.api.views.doctor import Diagnosis
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.jobs import (
@@ -107,6 +107,7 @@ class Rpcs:
     LIST = _reads("Jobs.List", inputs.ListInput, JobPage)
     LIST_DLQ = _reads("Jobs.ListDLQ", inputs.DeadInput, JobPage)
     GROUP_DLQ = _reads("Jobs.GroupDLQ", inputs.FilterInput, DeadGroups)
+    GROUP_ERRORS = _reads("Jobs.GroupErrors", inputs.GroupErrorsInput, ErrorGroups)
     GET = _finds("Jobs.Get", inputs.JobInput, OneJob)
     GET_SECRETS = Rpc(
         "Jobs.GetSecrets", inputs.SecretsInput, JobSecrets, Capability.SECRETS, may_miss=True

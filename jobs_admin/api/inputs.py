@@ -160,6 +160,19 @@ class ListInput(DeadInput):
     state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
 
 
+ErrorState = Literal[JobState.FAILED, JobState.RETRY, JobState.DEAD]
+
+
+class GroupErrorsInput(FilterInput):
+    """Without `state`, jobs in all of these states are grouped."""
+
+    state: Annotated[list[ErrorState], Field(min_length=1, max_length=3)] = [
+        JobState.FAILED,
+        JobState.RETRY,
+        JobState.DEAD,
+    ]
+
+
 class JobInput(ReadInput):
     """`service` and `type` are needed only when several queues have a job with this id."""
 

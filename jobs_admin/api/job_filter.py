@@ -42,8 +42,8 @@ class JobFilter(FilterFields):
     `payload` also matches the same value stored as text, because a caller may not know the type;
     text matches only text. `app_version` is that of the worker that started the newest try.
     `request_id` and `trace_id` are those under which the job was created, `schedule` is the name of
-    the schedule that created it. `error_group` is the id of a group of dead jobs with similar
-    errors (Jobs.GroupDLQ). `jobs` are single jobs, as `service/type/id`.
+    the schedule that created it. `error_group` is the id of a group of jobs with similar errors
+    (Jobs.GroupErrors). `jobs` are single jobs, as `service/type/id`.
     """
 
     state: list[JobState] | None = None

@@ -96,7 +96,7 @@ class DecodedBatch:
 
 @dataclass(slots=True)
 class Changes:
-    """`begun` has the event with which each run began, by its job's number.
+    """`begun` has each job when a run of it began, by its number.
 
     `activity` counts events by minute, service, type and kind. Snoozes are not counted as `retry`,
     which is the kind of their events, but as `snoozed`. `actions` are the events of operators.
@@ -104,7 +104,7 @@ class Changes:
 
     position: LogPosition
     jobs: dict[JobAddress, JobRow] = field(default_factory=dict)
-    begun: list[tuple[int, Described]] = field(default_factory=list)
+    begun: list[tuple[int, Job]] = field(default_factory=list)
     lines: list[NumberedLine] = field(default_factory=list)
     presence: dict[tuple[str, str, str], SeenWorker] = field(default_factory=dict)
     ignored: list[tuple[int, Event, str]] = field(default_factory=list)
@@ -180,7 +180,7 @@ def _project_job(
 def _note(row: JobRow, event: Event, changes: Changes) -> None:
     """Collect the payload or the log lines of an event that was applied."""
     if isinstance(event, Described):
-        changes.begun.append((row.number, event))
+        changes.begun.append((row.number, row.job))
     elif isinstance(event, AttemptEvent) and event.notes.lines:
         _number_lines(row, event.notes.lines, changes)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from jobs_admin.api.job_filter import Scalar
     from jobs_admin.projection.batch import Changes, Columns
-    from trellis_jobs.model.events import Described
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
@@ -59,6 +58,8 @@ COLUMNS: Final = (
 )
 
 _COUNTED: Final = COLUMNS.index("cause") + 1
+# The states in which jobs are grouped by their errors.
+GROUPED: Final = (JobState.FAILED, JobState.RETRY, JobState.DEAD)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
@@ -92,8 +93,8 @@ def to_row(row: JobRow) -> Columns:
     held, error = run.concurrency, job.last_error
     folded = folded_error(error) if error else None
     values, cause = (0, 0)
-    if status.state is JobState.DEAD:
-        values, cause = _death(job.address.service, job.address.job_type, folded or "")
+    if _is_grouped(job):
+        values, cause = _group(job.address.service, job.address.job_type, folded or "")
     return (
         row.number,
         job.address.service,
@@ -132,8 +133,15 @@ def folded_error(error: JobError) -> str:
     return job_errors.text(error).casefold()
 
 
+def _is_grouped(job: Job) -> bool:
+    """Whether the last error put the job where it is. A snoozed job waits for another reason."""
+    if job.state is JobState.DEAD:
+        return True
+    return job.state in GROUPED and job.last_error is not None and job.run.snoozed_until is None
+
+
 @lru_cache(maxsize=1_000)
-def _death(service: str, job_type: str, error: str) -> tuple[int, int]:
+def _group(service: str, job_type: str, error: str) -> tuple[int, int]:
     """What the `*` of the error's pattern stand for; and a hash, never 0, of queue and pattern."""
     pattern, values = read_pattern(error)
     group = "\0".join((service, job_type, pattern)).encode(errors="replace")
@@ -142,7 +150,7 @@ def _death(service: str, job_type: str, error: str) -> tuple[int, int]:
 
 
 def group_id(cause: int) -> str:
-    """The id of a group of dead jobs, for requests: their cause as hexadecimal digits."""
+    """The id of a group of jobs, for requests: their cause as hexadecimal digits."""
     return cause.to_bytes(8, signed=True).hex()
 
 
@@ -191,12 +199,12 @@ def origin_hash(name: str, value: str) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
 
 
-def _origin_hashes(event: Described) -> Iterator[int]:
+def _origin_hashes(job: Job) -> Iterator[int]:
     """Where a job comes from: its request, its trace and its schedule."""
-    yield origin_hash("requestId", event.context.request_id)
-    yield origin_hash("traceId", event.context.trace_id)
-    if event.schedule is not None:
-        yield origin_hash("schedule", event.schedule)
+    yield origin_hash("requestId", job.context.request_id)
+    yield origin_hash("traceId", job.context.trace_id)
+    if job.run.schedule is not None:
+        yield origin_hash("schedule", job.run.schedule)
 
 
 def _find_scalars(value: Json, within: str, depth: int, found: list[tuple[str, Scalar]]) -> None:
@@ -218,9 +226,9 @@ def value_rows(changes: Changes) -> list[tuple[int, int]]:
     """What the runs that began can be found by: values of their payloads, and their origins."""
     return [
         (value, number)
-        for number, event in changes.begun
+        for number, job in changes.begun
         for value in chain(
-            payload_hashes(redacted(event.payload, event.secrets)), _origin_hashes(event)
+            payload_hashes(redacted(job.payload, job.run.secrets)), _origin_hashes(job)
         )
     ]
 

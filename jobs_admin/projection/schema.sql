@@ -28,9 +28,9 @@ CREATE TABLE jobs_projection (
     key             TEXT,
     key_hash        TEXT,
     error           TEXT,                 -- the last one's text, case folded
-    error_values    INTEGER NOT NULL,     -- of a dead job: what differs in its error (error_patterns.py); else 0
+    error_values    INTEGER NOT NULL,     -- of a job with a cause: what differs in its error (error_patterns.py); else 0
     app_version     TEXT,                 -- of the worker that started its newest try
-    cause           INTEGER NOT NULL,     -- of a dead job: a hash of its queue and its error's pattern; else 0
+    cause           INTEGER NOT NULL,     -- of a job that its last error put where it is: a hash of its queue and the error's pattern; else 0
     last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
     last_stored_at  INTEGER NOT NULL,     -- when the server stored that event, whatever the event says
     lines           INTEGER NOT NULL,     -- log lines so far, in all runs
@@ -98,31 +98,43 @@ CREATE TABLE error_counts (
     PRIMARY KEY (service, type, state, cause, error)
 ) WITHOUT ROWID;
 
--- Dead jobs by what killed them.
-CREATE TABLE dead_counts (
+-- Dead and failed jobs, and those that wait for their next try, by queue and error.
+CREATE TABLE group_counts (
     cause   INTEGER NOT NULL,
     service TEXT    NOT NULL,
     type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
     jobs    INTEGER NOT NULL,
-    PRIMARY KEY (cause, service, type)
+    PRIMARY KEY (cause, service, type, state)
 ) WITHOUT ROWID;
 
 -- The same by what differs in their errors, which tells what texts may be found in them.
-CREATE TABLE dead_value_counts (
+CREATE TABLE group_value_counts (
     cause        INTEGER NOT NULL,
+    state        TEXT    NOT NULL,
     error_values INTEGER NOT NULL,
     jobs         INTEGER NOT NULL,
-    PRIMARY KEY (cause, error_values)
+    PRIMARY KEY (cause, state, error_values)
+) WITHOUT ROWID;
+
+-- The same by the version of the application in which their newest try ran, if it has one.
+CREATE TABLE group_version_counts (
+    cause       INTEGER NOT NULL,
+    state       TEXT    NOT NULL,
+    app_version TEXT    NOT NULL,
+    jobs        INTEGER NOT NULL,
+    PRIMARY KEY (cause, state, app_version)
 ) WITHOUT ROWID;
 
 -- The same by when they last changed: slots of that many minutes since 1970, of several lengths, so that
 -- any time is the sum of few rows.
-CREATE TABLE dead_change_counts (
+CREATE TABLE group_change_counts (
     minutes INTEGER NOT NULL,
     slot    INTEGER NOT NULL,
     cause   INTEGER NOT NULL,
+    state   TEXT    NOT NULL,
     jobs    INTEGER NOT NULL,
-    PRIMARY KEY (minutes, slot, cause)
+    PRIMARY KEY (minutes, slot, cause, state)
 ) WITHOUT ROWID;
 
 -- How many events of each kind that moves a job happened in which minute, for a day.

@@ -43,19 +43,23 @@ _ERRORS_COUNTED: Final = (
     "(SELECT service, type, state, cause, error, count(*) AS jobs FROM live.jobs_projection "
     "WHERE error IS NOT NULL GROUP BY service, type, state, cause, error)"
 )
-_DEAD_COUNTED: Final = (
-    "(SELECT cause, service, type, count(*) AS jobs FROM live.jobs_projection "
-    "WHERE state = 'dead' GROUP BY cause, service, type)"
+_GROUPS_COUNTED: Final = (
+    "(SELECT cause, service, type, state, count(*) AS jobs FROM live.jobs_projection "
+    "WHERE cause <> 0 GROUP BY cause, service, type, state)"
 )
-_DEAD_VALUES_COUNTED: Final = (
-    "(SELECT cause, error_values, count(*) AS jobs FROM live.jobs_projection "
-    "WHERE state = 'dead' GROUP BY cause, error_values)"
+_GROUP_VALUES_COUNTED: Final = (
+    "(SELECT cause, state, error_values, count(*) AS jobs FROM live.jobs_projection "
+    "WHERE cause <> 0 GROUP BY cause, state, error_values)"
 )
-_DEAD_CHANGES_COUNTED: Final = (
+_GROUP_VERSIONS_COUNTED: Final = (
+    "(SELECT cause, state, app_version, count(*) AS jobs FROM live.jobs_projection "
+    "WHERE cause <> 0 AND app_version IS NOT NULL GROUP BY cause, state, app_version)"
+)
+_GROUP_CHANGES_COUNTED: Final = (
     "(WITH slots (minutes) AS (VALUES (10), (60), (360), (1440)) "
     "SELECT minutes, updated_at / (minutes * 60000000) - (updated_at % (minutes * 60000000) < 0) "
-    "AS slot, cause, count(*) AS jobs FROM slots, live.jobs_projection WHERE state = 'dead' "
-    "GROUP BY 1, 2, 3)"
+    "AS slot, cause, state, count(*) AS jobs FROM slots, live.jobs_projection WHERE cause <> 0 "
+    "GROUP BY 1, 2, 3, 4)"
 )
 TABLES: Final = (
     Table("jobs_projection", ("job",), "job"),
@@ -75,7 +79,14 @@ TABLES: Final = (
         ("service", "type", "state", "cause", "error"),
         expected=_ERRORS_COUNTED,
     ),
-    Table("dead_counts", ("cause", "service", "type"), expected=_DEAD_COUNTED),
-    Table("dead_value_counts", ("cause", "error_values"), expected=_DEAD_VALUES_COUNTED),
-    Table("dead_change_counts", ("minutes", "slot", "cause"), expected=_DEAD_CHANGES_COUNTED),
+    Table("group_counts", ("cause", "service", "type", "state"), expected=_GROUPS_COUNTED),
+    Table("group_value_counts", ("cause", "state", "error_values"), expected=_GROUP_VALUES_COUNTED),
+    Table(
+        "group_version_counts", ("cause", "state", "app_version"), expected=_GROUP_VERSIONS_COUNTED
+    ),
+    Table(
+        "group_change_counts",
+        ("minutes", "slot", "cause", "state"),
+        expected=_GROUP_CHANGES_COUNTED,
+    ),
 )

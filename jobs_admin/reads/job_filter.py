@@ -54,7 +54,7 @@ def shared_conditions(job_filter: JobFilter) -> Conditions:
     """Conditions on the columns that the jobs and their counts have in common."""
     found = queue_conditions(job_filter)
     if job_filter.state is not None:
-        found += _one_of(job_filter.state)
+        found += one_of_states(job_filter.state)
     if job_filter.error is not None:
         folded = job_filter.error.casefold()
         found += Conditions(("error IS NOT NULL AND instr(error, ?) > 0",), (folded,))
@@ -115,13 +115,13 @@ def _index_of_few(job_filter: JobFilter) -> str | None:
     if job_filter.jobs is not None:
         return "jobs_by_address"
     if job_filter.error_group is not None:
-        return "dead_by_cause"
+        return "jobs_by_cause"
     return "jobs_by_key" if job_filter.key is not None else None
 
 
 def _any_state(job_filter: JobFilter) -> Conditions:
     """All states, if the filter has none, for an index in which the state precedes the time."""
-    return _one_of(tuple(JobState)) if job_filter.state is None else Conditions()
+    return one_of_states(tuple(JobState)) if job_filter.state is None else Conditions()
 
 
 def _by_error(job_filter: JobFilter, conditions: Conditions) -> Route:
@@ -175,7 +175,7 @@ def _parts(job_filter: JobFilter) -> Iterator[tuple[Any, ...]]:
     if job_filter.app_version is not None:
         yield "app_version = ?", job_filter.app_version
     if job_filter.error_group is not None:
-        yield "j.state = 'dead' AND j.cause = ?", cause_of(job_filter.error_group)
+        yield "j.cause <> 0 AND j.cause = ?", cause_of(job_filter.error_group)
     if job_filter.jobs is not None:
         yield _NAMED.format(marks=", ".join("?" * len(job_filter.jobs))), *_names(job_filter.jobs)
     if job_filter.id_prefix is not None:
@@ -188,6 +188,6 @@ def _names(jobs: Sequence[str]) -> Iterator[str]:
     yield from jobs
 
 
-def _one_of(states: Sequence[JobState]) -> Conditions:
+def one_of_states(states: Sequence[JobState]) -> Conditions:
     marks = ", ".join("?" * len(states))
     return Conditions((f"state IN ({marks})",), tuple(state.value for state in states))

@@ -91,6 +91,11 @@ async def test_it_may_be_filled_meanwhile(lab: LogLab, path: Path) -> None:
         ("UPDATE change_counts SET slot = slot + 1", "change_counts"),
         ("UPDATE key_counts SET active = active + 1", "key_counts"),
         ("DELETE FROM error_counts", "error_counts"),
+        (
+            "INSERT INTO operator_actions VALUES "
+            "(1, 1, 'cancel', 'shop', 'charge', 'x', 'ann', NULL, NULL)",
+            "operator_actions",
+        ),
         ("UPDATE ignored_events SET reason = ''", "ignored_events"),
         ("DELETE FROM undecodable_messages", "undecodable_messages"),
         ("UPDATE worker_presence_projection SET seen_at = 1", "worker_presence_projection"),
@@ -111,9 +116,10 @@ async def test_any_row_that_is_not_as_it_should_be_is_found(
 @pytest.mark.parametrize(
     ("statement", "table"),
     [
-        ("UPDATE dead_counts SET jobs = jobs + 1", "dead_counts"),
-        ("UPDATE dead_value_counts SET jobs = jobs + 1", "dead_value_counts"),
-        ("DELETE FROM dead_change_counts WHERE minutes = 60", "dead_change_counts"),
+        ("UPDATE group_counts SET jobs = jobs + 1", "group_counts"),
+        ("UPDATE group_value_counts SET jobs = jobs + 1", "group_value_counts"),
+        ("INSERT INTO group_version_counts VALUES (7, 'dead', '1.0', 1)", "group_version_counts"),
+        ("DELETE FROM group_change_counts WHERE minutes = 60", "group_change_counts"),
     ],
 )
 async def test_counts_of_dead_jobs_that_are_not_as_they_should_be_are_found(

@@ -6,6 +6,7 @@ import typer
 
 from jobs_admin.cli.jobs.cancel import cancel
 from jobs_admin.cli.jobs.create import create_job
+from jobs_admin.cli.jobs.errors import errors
 from jobs_admin.cli.jobs.events import show_events
 from jobs_admin.cli.jobs.explain import explain_job
 from jobs_admin.cli.jobs.get import get_jobs
@@ -20,6 +21,7 @@ from jobs_admin.cli.option_groups import grouped
 
 jobs = typer.Typer(help="List, inspect, follow, create and change jobs.", no_args_is_help=True)
 jobs.command("list")(grouped(list_jobs))
+jobs.command("errors")(grouped(errors))
 jobs.command("get")(grouped(get_jobs))
 jobs.command("events")(grouped(show_events))
 jobs.command("explain")(grouped(explain_job))

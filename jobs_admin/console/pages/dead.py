@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from jobs_admin.api.job_filter import JobFilter
+from jobs_admin.console.charts.hour_bars import hour_bars, hours_label
 from jobs_admin.console.job_query import read_filter_text
 from jobs_admin.console.live import EVERY_SECOND, EVERYTHING
 from jobs_admin.console.operation_progress import progress_of
@@ -15,9 +16,10 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from starlette.responses import Response
 
-    from jobs_admin.api.views.dead_groups import DeadGroupView
+    from jobs_admin.api.views.dead_groups import DeadGroupView, ErrorGroupView
     from jobs_admin.console.console_request import ConsoleRequest
 
 PATH: Final = "/dead"
@@ -31,8 +33,8 @@ async def show(request: ConsoleRequest) -> Response:
     written = read_filter_text(request.query.get("q", ""), now)
     offset = request.offset
     groups, operations = await asyncio.gather(
-        request.reads.group_dead(
-            _without_state(written.filter), offset=offset, limit=PAGE_SIZE, min_seq=request.min_seq
+        request.reads.group_errors(
+            _of_dead(written.filter), offset=offset, limit=PAGE_SIZE, min_seq=request.min_seq
         ),
         request.reads.list_operations(limit=_OPERATIONS_SHOWN),
     )
@@ -44,6 +46,8 @@ async def show(request: ConsoleRequest) -> Response:
         groups=groups,
         texts={group.example_id: group_text(group) for group in groups.entries},
         running=running,
+        is_removed=any(each.removed_at for each in groups.entries),
+        charts={each.example_id: _chart(each) for each in groups.entries},
         newer=_href(written.text, max(0, offset - PAGE_SIZE)) if offset else None,
         older=None if groups.next_offset is None else _href(written.text, groups.next_offset),
     )
@@ -63,11 +67,15 @@ def group_text(group: DeadGroupView) -> str:
     return f"type:{group.service}/{group.type} group:{group.group} state:{JobState.DEAD.value}"
 
 
-def _without_state(query: JobFilter | None) -> JobFilter:
+def _of_dead(query: JobFilter | None) -> JobFilter:
     """All groups are of dead jobs; of a text that is no filter there are none."""
-    if query is None or (query.state and JobState.DEAD not in query.state):
-        return JobFilter(jobs=[])
-    return query.model_copy(update={"state": None})
+    is_other = query is None or (query.state and JobState.DEAD not in query.state)
+    wanted = JobFilter(jobs=[]) if query is None or is_other else query
+    return wanted.model_copy(update={"state": [JobState.DEAD]})
+
+
+def _chart(group: ErrorGroupView) -> Markup:
+    return hour_bars(group.hourly, hours_label(group.hourly))
 
 
 def _href(text: str, offset: int) -> str:
