@@ -35,6 +35,7 @@ from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.schedule_methods import ScheduleMethods
 from jobs_admin.rpc.service_methods import ServiceMethods
 from jobs_admin.rpc.startup import until_readable
+from jobs_admin.rpc.suggest_methods import SuggestMethods
 from jobs_admin.rpc.worker_methods import WorkerMethods
 from jobs_admin.workers.directives import WorkerDirectives
 from trellis_jobs.contract.permissions.grants import inbox_prefix
@@ -165,6 +166,12 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
         **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
         **_schedule_methods(parts),
         **_queue_methods(parts),
+        **SuggestMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            monotonic=parts.environment.monotonic,
+        ).table(),
         **AuditMethods(
             readers=readers,
             progress=progress,

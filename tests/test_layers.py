@@ -68,6 +68,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "jobs_admin.api": (*STREAMS, *TOOLS),
     "jobs_admin.private_files": (),
     "jobs_admin.priority": (),
+    "jobs_admin.gather_limited": (),
     "jobs_admin.file_lock": (*ADMIN, "jobs_admin.private_files"),
     "jobs_admin.retention_policy": ADMIN,
     "jobs_admin.http": ADMIN,
@@ -97,6 +98,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "jobs_admin.schedules": ADMIN,
     "jobs_admin.maintenance": (
         *ADMIN,
+        "jobs_admin.gather_limited",
         "jobs_admin.schedules",
         "jobs_admin.workers",
         "jobs_admin.actions",
@@ -109,6 +111,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.rpc": (
         *ADMIN,
+        "jobs_admin.gather_limited",
         "jobs_admin.audit",
         "jobs_admin.schedules",
         "jobs_admin.workers",

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from jobs_admin.api.views.operations import OperationVerb, OperationView, PreviewView
     from jobs_admin.api.views.queues import ChangedQueue, QueueView
     from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+    from jobs_admin.api.views.suggestions import SuggestedField, SuggestionView
     from jobs_admin.api.views.tail import TailView
     from jobs_admin.api.views.workers import DirectedWorker, WorkerProcessView
     from trellis_jobs.jetstream.client.connect_options import ConnectOptions
@@ -171,6 +172,19 @@ class AdminClient:
         `state` of the query may name some of these states.
         """
         return await self._rpcs.page(Rpcs.GROUP_ERRORS, **filter_fields(query), **page)
+
+    async def suggest(
+        self,
+        field: SuggestedField,
+        prefix: str = "",
+        *,
+        service: str | None = None,
+        type: str | None = None,
+        limit: int = 20,
+    ) -> tuple[SuggestionView, ...]:
+        """Complete a word of a job filter. Values of payloads are never suggested."""
+        fields = {"field": field, "prefix": prefix, "service": service, "type": type}
+        return (await self._rpcs.ask(Rpcs.SUGGEST, **fields, limit=limit)).suggestions
 
     async def get(self, job: str | JobAddress, *, min_seq: int = 0) -> JobView:
         return (await self._rpcs.ask(Rpcs.GET, **job_fields(job), min_seq=min_seq)).job

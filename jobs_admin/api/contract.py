@@ -39,6 +39,7 @@ from jobs_admin.api.views.schedules import (
     TriggeredSchedule,
 )
 from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+from jobs_admin.api.views.suggestions import Suggestions
 from jobs_admin.api.views.tail import TailView
 from jobs_admin.api.views.workers import DirectedWorkers, WorkerProcessView
 from trellis_jobs.model import subjects
@@ -108,6 +109,7 @@ class Rpcs:
     LIST_DLQ = _reads("Jobs.ListDLQ", inputs.DeadInput, JobPage)
     GROUP_DLQ = _reads("Jobs.GroupDLQ", inputs.FilterInput, DeadGroups)
     GROUP_ERRORS = _reads("Jobs.GroupErrors", inputs.GroupErrorsInput, ErrorGroups)
+    SUGGEST = _reads("Jobs.Suggest", inputs.SuggestInput, Suggestions)
     GET = _finds("Jobs.Get", inputs.JobInput, OneJob)
     GET_SECRETS = Rpc(
         "Jobs.GetSecrets", inputs.SecretsInput, JobSecrets, Capability.SECRETS, may_miss=True

@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from jobs_admin.api.job_filter import FilterFields, JobFilter
 from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
+from jobs_admin.api.views.suggestions import SuggestedField
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.durations import LONGEST
 from trellis_jobs.model.events import EventKind
@@ -171,6 +172,16 @@ class GroupErrorsInput(FilterInput):
         JobState.RETRY,
         JobState.DEAD,
     ]
+
+
+class SuggestInput(ReadInput):
+    """`service` and `type` restrict the suggestions of states, types and payload fields."""
+
+    field: SuggestedField
+    prefix: Annotated[str, Field(max_length=500)] = ""
+    service: Token | None = None
+    type: Token | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
 
 
 class JobInput(ReadInput):

@@ -123,7 +123,11 @@ COUNTER_TABLES: Final = (
         "key_counts",
         _KEY,
         _columns(*_KEY),
-        {"jobs": _is_live_with_key, "active": _is_active_with_key},
+        {
+            "jobs": _is_live_with_key,
+            "active": _is_active_with_key,
+            "waiting": lambda job: _is_live_with_key(job) and not _is_active_with_key(job),
+        },
     ),
     CounterTable("error_counts", _ERROR, _columns(*_ERROR), {"jobs": _has_error}),
     CounterTable("group_counts", _GROUP, _columns(*_GROUP), {"jobs": _has_cause}),

@@ -20,7 +20,7 @@ CREATE INDEX jobs_by_cause    ON jobs_projection (cause, state, updated_at, erro
 CREATE INDEX dead_by_id       ON jobs_projection (id, cause, updated_at) WHERE state = 'dead';
 CREATE INDEX jobs_that_wait   ON jobs_projection (service, type, updated_at) WHERE state = 'pending';
 CREATE INDEX values_by_job    ON job_values (job);
-CREATE INDEX keys_by_jobs     ON key_counts (jobs DESC, service, type, key, key_hash, active);
+CREATE INDEX keys_by_waiters  ON key_counts (waiting DESC, active DESC, service, type, key, key_hash);
 CREATE INDEX groups_by_jobs   ON group_counts (state, jobs DESC, service, type, cause);
 CREATE INDEX actions_by_job   ON operator_actions (id, service, type);
 CREATE INDEX ignored_by_job   ON ignored_events (id, service, type);

@@ -76,7 +76,7 @@ CREATE TABLE change_counts (
     PRIMARY KEY (slot, service, type, state)
 ) WITHOUT ROWID;
 
--- Of each key, how many jobs are not over, and how many of those run.
+-- Of each key, how many jobs are not over, and how many of those run and wait.
 CREATE TABLE key_counts (
     service  TEXT    NOT NULL,
     type     TEXT    NOT NULL,
@@ -84,6 +84,7 @@ CREATE TABLE key_counts (
     key      TEXT    NOT NULL,
     jobs     INTEGER NOT NULL,
     active   INTEGER NOT NULL,
+    waiting  INTEGER NOT NULL,
     PRIMARY KEY (service, type, key_hash, key)
 ) WITHOUT ROWID;
 

@@ -35,8 +35,9 @@ _CHANGES_COUNTED: Final = (
     "count(*) AS jobs FROM live.jobs_projection GROUP BY 1, 2, 3, 4)"
 )
 _KEYS_COUNTED: Final = (
-    "(SELECT service, type, key_hash, key, count(*) AS jobs, sum(state = 'active') AS active "
-    "FROM live.jobs_projection WHERE key IS NOT NULL AND state IN ('pending', 'retry', 'active') "
+    "(SELECT service, type, key_hash, key, count(*) AS jobs, sum(state = 'active') AS active, "
+    "sum(state <> 'active') AS waiting FROM live.jobs_projection "
+    "WHERE key IS NOT NULL AND state IN ('pending', 'retry', 'active') "
     "GROUP BY service, type, key_hash, key)"
 )
 _ERRORS_COUNTED: Final = (

@@ -236,13 +236,13 @@ def test_a_key_is_counted_as_long_as_one_of_its_jobs_is_not_over(tmp_path: Path)
     scribe.write(started())
     project(tmp_path / "running", [[message] for message in scribe.messages])
     assert rows_of(tmp_path / "running")["key_counts"] == [
-        ("billing", "send-invoice", "b" * 64, "b", 1, 0),
-        ("documents", "render-report", "a" * 64, "a", 2, 1),
+        ("billing", "send-invoice", "b" * 64, "b", 1, 0, 1),
+        ("documents", "render-report", "a" * 64, "a", 2, 1, 1),
     ]
     scribe.write(completed(), *of(BILLING, started(), completed()))
     project(tmp_path / "over", [[message] for message in scribe.messages])
     assert rows_of(tmp_path / "over")["key_counts"] == [
-        ("documents", "render-report", "a" * 64, "a", 1, 0),
+        ("documents", "render-report", "a" * 64, "a", 1, 0, 1),
     ]
 
 

@@ -59,7 +59,11 @@ class KeyView(View):
 
 
 class BusyKeyView(View):
-    """How many jobs hold a key and wait for it, from the projection."""
+    """How many jobs hold a key and wait for it, from the projection.
+
+    `holders` and `max_active`, the number of slots, are from the bucket. They are missing if the
+    state of the key could not be read.
+    """
 
     service: str
     type: str
@@ -67,3 +71,5 @@ class BusyKeyView(View):
     key_hash: str
     active: int
     waiting: int
+    holders: tuple[HolderView, ...] | None = None
+    max_active: int | None = None

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.maintenance.gather_limited import gather_limited
+from jobs_admin.gather_limited import gather_limited
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.candidates import PageEnd, due
 from trellis_jobs.contract.topology import LOG
