@@ -26,6 +26,7 @@ from jobs_admin.queues.actions import QueueActions
 from jobs_admin.rpc.audit_methods import AuditMethods
 from jobs_admin.rpc.audited import audited
 from jobs_admin.rpc.change_methods import ChangeMethods
+from jobs_admin.rpc.creation_methods import CreationMethods
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods
@@ -178,6 +179,13 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
             registry=parts.audit,
             records=parts.control,
             clock=parts.clock,
+        ).table(),
+        **CreationMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            creator=parts.creator,
+            max_reply_bytes=parts.max_reply_bytes,
         ).table(),
         **InsightMethods(
             connection=parts.connection,

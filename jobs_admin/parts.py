@@ -15,6 +15,7 @@ from jobs_admin.actions.key_leases import Leases
 from jobs_admin.api.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
 from jobs_admin.api.views.health import Mode
 from jobs_admin.audit.registry import AuditRegistry
+from jobs_admin.creation.job_creator import JobCreator
 from jobs_admin.file_lock import only_writer
 from jobs_admin.health import Health
 from jobs_admin.loops import Loops
@@ -67,6 +68,7 @@ class Parts:
     schedule_actions: ScheduleActions
     control: ControlRecords
     audit: AuditRegistry
+    creator: JobCreator
 
     @property
     def connection(self) -> Connection:
@@ -129,6 +131,7 @@ async def assemble(
         schedule_actions=ScheduleActions(Schedules(schedules, alarms)),
         control=control,
         audit=AuditRegistry(),
+        creator=JobCreator.at(connection, events, alarms, environment),
     )
 
 

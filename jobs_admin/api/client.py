@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 from jobs_admin.api.audit_client import AuditClient
 from jobs_admin.api.contract import Rpcs
+from jobs_admin.api.creation_client import CreationClient
 from jobs_admin.api.errors import Unexpected
 from jobs_admin.api.inputs import MAX_PAGE_SIZE
 from jobs_admin.api.job_filter import JobFilter
@@ -82,6 +83,7 @@ class AdminClient:
         )
         self.schedules = ScheduleClient(self._rpcs)
         self.audit = AuditClient(self._rpcs)
+        self.creation = CreationClient(self._rpcs)
 
     @classmethod
     @asynccontextmanager

@@ -11,6 +11,7 @@ from jobs_admin.console.pages import (
     job_export,
     jobs,
     live_tail,
+    new_job,
     operations,
     overview,
 )
@@ -33,4 +34,10 @@ SCREENS: Final = (
     ),
     Screen({"/live": live_tail.show, "/live/events": live_tail.events}, title="Live tail", key="l"),
     Screen({"/audit": audit.show}, title="Audit", key="a"),
+    Screen(
+        {"/new": new_job.choose, "/queues/{service}/{type}/new": new_job.show},
+        {"/queues/{service}/{type}/new": new_job.submit},
+        title="New job",
+        key="n",
+    ),
 )
