@@ -6,6 +6,7 @@ from typing import Final
 
 from jobs_admin.console.pages import (
     audit,
+    completions,
     dead,
     job_changes,
     job_export,
@@ -20,7 +21,12 @@ from jobs_admin.console.screen import Screen
 SCREENS: Final = (
     Screen({"/": overview.show}, title="Overview", key="o"),
     Screen(
-        {"/jobs": jobs.show, "/jobs/change": job_changes.show, "/jobs.{format}": job_export.show},
+        {
+            "/jobs": jobs.show,
+            "/jobs/change": job_changes.show,
+            "/jobs/suggest": completions.show,
+            "/jobs.{format}": job_export.show,
+        },
         {"/jobs/change": job_changes.start},
         title="Jobs",
         key="j",

@@ -85,8 +85,8 @@ async function suggest(input) {
 
 function choose(input, item) {
   const at = input.selectionStart;
-  const begin = input.value.slice(0, at).search(/\S*$/);
-  const isField = item.textContent.endsWith(":");
+  const begin = input.value.slice(0, at).search(/(?:[^\s"]|"(?:[^"\\]|\\.)*(?:"|$))*$/);
+  const isField = /[:.]$/.test(item.textContent);
   const text = item.textContent + (isField ? "" : " ");
   input.value = input.value.slice(0, begin) + text + input.value.slice(at).trimStart();
   input.setSelectionRange(begin + text.length, begin + text.length);
