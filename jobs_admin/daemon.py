@@ -56,6 +56,7 @@ from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.plan import Act
 from trellis_jobs.jetstream.setup.provision import plan, provision
 from trellis_jobs.model import subjects
+from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -148,7 +149,7 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
     max_reply_bytes, facts = parts.max_reply_bytes, _queue_facts(parts)
     return {
-        **JobMethods(readers, progress, parts.actions, parts.clock, max_reply_bytes).table(),
+        **_job_methods(parts),
         **OperationMethods(
             readers=readers,
             progress=progress,
@@ -208,6 +209,17 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
             workers=parts.workers,
         ).table(),
     }
+
+
+def _job_methods(parts: Parts) -> Mapping[str, Method]:
+    return JobMethods(
+        parts.readers,
+        parts.progress,
+        parts.actions,
+        parts.clock,
+        parts.max_reply_bytes,
+        dead_retention=parts.config.retention.ages.get(JobState.DEAD),
+    ).table()
 
 
 def _queue_facts(parts: Parts) -> QueueFacts:

@@ -31,6 +31,8 @@ _WORD: Final = re.compile(
 _ANY_WORD: Final = re.compile(r"\S+")
 _PLAIN_VALUE: Final = re.compile(r'[^\s"]\S*')
 _PLAIN_PATH: Final = re.compile(r'[^\s:"][^\s:]*')
+_JOB: Final = re.compile(r"[\w-]+/[\w-]+/[\w-]+", re.ASCII)
+_GROUP: Final = re.compile(r"[0-9a-f]{16}")
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _STATES: Final = ", ".join(JobState)
 
@@ -56,9 +58,10 @@ _TEXTS: Final = {
     "request": "request_id",
     "trace": "trace_id",
     "schedule": "schedule",
+    "group": "error_group",
 }
-FIELDS: Final = ("state", *_TEXTS, f"{_PAYLOAD}PATH")
-_KNOWN: Final = frozenset({"state", *_TEXTS})
+FIELDS: Final = ("state", *_TEXTS, "job", f"{_PAYLOAD}PATH")
+_KNOWN: Final = frozenset({"state", "job", *_TEXTS})
 _LISTED: Final = ", ".join(FIELDS)
 
 
@@ -68,18 +71,21 @@ def parse_filter(text: str, now: datetime, zone: tzinfo | None = UTC) -> JobFilt
     Raises FilterTextError, which names the word that is wrong and what is allowed there.
     """
     states: list[JobState] = []
+    jobs: list[str] = []
     payload: dict[str, Scalar] = {}
     others: dict[str, Any] = {}
     for word, field, value in _words(text):
         if field == "state":
             states.extend(_states(word, value))
+        elif field == "job":
+            jobs.extend(_jobs(word, value))
         elif field.startswith(_PAYLOAD):
             _add(payload, word, _path(word, field), _scalar(word, value))
         else:
             for name, read in _read(word, field, _text(word, value), now, zone):
                 _add(others, word, name, read)
     fields = {_TEXTS[name]: value for name, value in others.items()}
-    return JobFilter(state=states or None, payload=payload or None, **fields)
+    return JobFilter(state=states or None, jobs=jobs or None, payload=payload or None, **fields)
 
 
 def format_filter(job_filter: JobFilter) -> str:
@@ -159,6 +165,13 @@ def _states(word: str, value: str) -> Iterator[JobState]:
         yield JobState(name)
 
 
+def _jobs(word: str, value: str) -> Iterator[str]:
+    for name in value.split(","):
+        if _JOB.fullmatch(name) is None:
+            raise FilterTextError(word, f"{name!r} is not SERVICE/TYPE/ID")
+        yield name
+
+
 def _read(
     word: str, field: str, value: str, now: datetime, zone: tzinfo | None
 ) -> Iterator[tuple[str, Any]]:
@@ -183,19 +196,27 @@ def _trace_id(text: str) -> str:
     return text
 
 
+def _group(text: str) -> str:
+    if _GROUP.fullmatch(text) is None:
+        raise ValueError("a group of errors has 16 digits from 0 to 9 and a to f")
+    return text
+
+
 def _token(what: str) -> Callable[[str], str]:
     return lambda text: check_token(what, text)
 
 
 _CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
     "trace": _trace_id,
+    "group": _group,
     **{field: _token(field) for field in ("service", "type", "id", "schedule")},
 }
 
 
 def _written(job_filter: JobFilter) -> Iterator[str]:
-    if job_filter.state:
-        yield f"state:{','.join(job_filter.state)}"
+    for field, names in (("state", job_filter.state), ("job", job_filter.jobs)):
+        if names:
+            yield f"{field}:{','.join(names)}"
     for field, name in _TEXTS.items():
         value = getattr(job_filter, name)
         if field == "type" and value is not None and job_filter.service is not None:
@@ -206,7 +227,11 @@ def _written(job_filter: JobFilter) -> Iterator[str]:
             yield f"{field}:{format_moment(value)}"
         elif value is not None:
             yield f"{field}:{_quoted(value)}"
-    for path, scalar in (job_filter.payload or {}).items():
+    yield from _written_payload(job_filter.payload or {})
+
+
+def _written_payload(payload: Mapping[str, Scalar]) -> Iterator[str]:
+    for path, scalar in payload.items():
         written = path if _PLAIN_PATH.fullmatch(path) else orjson.dumps(path).decode()
         yield f"{_PAYLOAD}{written}:{_written_scalar(scalar)}"
 

@@ -23,6 +23,7 @@ from jobs_admin.api.views.operations import OperationVerb
 from jobs_admin.api.views.suggestions import SuggestedField
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.durations import LONGEST
+from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.schedules.cron import MAX_EXPRESSION_LENGTH
 from trellis_jobs.model.schedules.definition import (
     DEFAULT_MAX_CATCH_UP,
@@ -44,7 +45,11 @@ MAX_HISTORY_STEPS = 360
 MAX_PAST_JOBS = 100
 _HOUR_MINUTES = 60
 
+_JOB_PATTERN = r"^[A-Za-z0-9_-]{1,128}(/[A-Za-z0-9_-]{1,128}){2}$"
+_GROUP_PATTERN = r"^[0-9a-f]{16}$"
+
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
+JobName = Annotated[str, Field(pattern=_JOB_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // _MILLISECOND)]
 # Keys are made from payloads; a key that is longer than this can be named by its hash.
@@ -96,6 +101,16 @@ class ChangesInput(Nothing):
     wait_ms: Annotated[int, Field(ge=0, le=5_000)] = 0
 
 
+class TailInput(Nothing):
+    """The newest events after `afterSeq`; without it, the newest ones."""
+
+    after_seq: Annotated[int | None, Field(ge=0, le=_MAX_SEQUENCE)] = None
+    service: Token | None = None
+    type: Token | None = None
+    kind: EventKind | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
+
+
 class Before(Nothing):
     """A job's position in lists: the page begins after that job, even if it has been removed."""
 
@@ -118,6 +133,8 @@ class JobFilterInput(FilterFields, ReadInput):
     trace_id: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
     schedule: Token | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
+    error_group: Annotated[str | None, Field(pattern=_GROUP_PATTERN)] = None
+    jobs: Annotated[list[JobName] | None, Field(max_length=MAX_PAGE_SIZE)] = None
 
     def to_filter(self, state: list[JobState] | None) -> JobFilter:
         fields = {name: getattr(self, name) for name in FilterFields.model_fields}

@@ -31,6 +31,8 @@ class FilterFields(BaseModel):
     trace_id: str | None = None
     schedule: str | None = None
     payload: dict[str, Scalar] | None = None
+    error_group: str | None = None
+    jobs: list[str] | None = None
 
 
 class JobFilter(FilterFields):
@@ -40,7 +42,8 @@ class JobFilter(FilterFields):
     `payload` also matches the same value stored as text, because a caller may not know the type;
     text matches only text. `app_version` is that of the worker that started the newest try.
     `request_id` and `trace_id` are those under which the job was created, `schedule` is the name of
-    the schedule that created it.
+    the schedule that created it. `error_group` is the id of a group of jobs with similar errors
+    (Jobs.GroupErrors). `jobs` are single jobs, as `service/type/id`.
     """
 
     state: list[JobState] | None = None
@@ -50,7 +53,8 @@ class JobFilter(FilterFields):
         is_empty_range = (
             self.since is not None and self.until is not None and self.since >= self.until
         )
-        return is_empty_range or (self.state is not None and not self.state)
+        has_empty_list = any(each is not None and not each for each in (self.state, self.jobs))
+        return is_empty_range or has_empty_list
 
     @property
     def is_counted(self) -> bool:
@@ -65,7 +69,8 @@ class JobFilter(FilterFields):
     @property
     def needs_rows(self) -> bool:
         """True if no counter has the fields that are set, so that the rows of jobs must be read."""
-        return bool(self.key or self.id_prefix or self.app_version or self.has_values)
+        is_by_job = self.jobs is not None or self.error_group is not None
+        return is_by_job or bool(self.key or self.id_prefix or self.app_version or self.has_values)
 
     @property
     def has_values(self) -> bool:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from jobs_admin.console.users import User
 
 _MAX_FORM_BYTES: Final = 2 * 1024 * 1024
-_MIN_SEQUENCE: Final = "x-min-seq"
 _MAX_OFFSET: Final = 10_000_000
+_MIN_SEQUENCE: Final = "x-min-seq"
 
 
 class FormTooLarge(Exception):
@@ -76,17 +76,17 @@ class ConsoleRequest:
         return role in self.console.connections.available(self.user)
 
     @property
+    def offset(self) -> int:
+        """Where a page of a list begins; 0 if its address does not say."""
+        text = self.query.get("offset", "")
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_OFFSET))
+        return min(int(text), _MAX_OFFSET) if is_number else 0
+
+    @property
     def min_seq(self) -> int:
         """The position of the log that the page must show at least: the hint that it got."""
         text = self.request.headers.get(_MIN_SEQUENCE, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(2**63)) else 0
-
-    @property
-    def offset(self) -> int:
-        """Where the page of a list begins; 0 unless the address has a number."""
-        text = self.query.get("offset", "")
-        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_OFFSET))
-        return min(int(text), _MAX_OFFSET) if is_number else 0
 
     @property
     def is_refresh(self) -> bool:

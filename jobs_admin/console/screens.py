@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from jobs_admin.console.pages import (
+    audit,
+    completions,
+    dead,
+    job_changes,
+    job_export,
     jobs,
     key,
     keys,
+    live_tail,
     new_job,
+    operations,
     overview,
     queue,
     queues,
@@ -21,7 +28,26 @@ from jobs_admin.console.screen import Screen
 
 SCREENS: Final = (
     Screen({"/": overview.show}, title="Overview", key="o"),
-    Screen({"/jobs": jobs.show}, title="Jobs", key="j"),
+    Screen(
+        {
+            "/jobs": jobs.show,
+            "/jobs/change": job_changes.show,
+            "/jobs/suggest": completions.show,
+            "/jobs.{format}": job_export.show,
+        },
+        {"/jobs/change": job_changes.start},
+        title="Jobs",
+        key="j",
+    ),
+    Screen({"/dead": dead.show}, {"/dead/one": dead.replay_one}, title="Dead letters", key="d"),
+    Screen(
+        {"/operations": operations.show, "/operations/{id}": operations.show_one},
+        {"/operations/{id}/stop": operations.stop},
+        title="Operations",
+        key="p",
+    ),
+    Screen({"/live": live_tail.show, "/live/events": live_tail.events}, title="Live tail", key="l"),
+    Screen({"/audit": audit.show}, title="Audit", key="a"),
     Screen(
         {"/new": new_job.choose, "/queues/{service}/{type}/new": new_job.show},
         {"/queues/{service}/{type}/new": new_job.submit},

@@ -168,6 +168,16 @@ def _group(service: str, job_type: str, error: str) -> tuple[int, int]:
     return values.value, int.from_bytes(digest, signed=True) or 1
 
 
+def group_id(cause: int) -> str:
+    """The id of a group of jobs, for requests: their cause as hexadecimal digits."""
+    return cause.to_bytes(8, signed=True).hex()
+
+
+def cause_of(group: str) -> int:
+    """What group_id() was made from."""
+    return int.from_bytes(bytes.fromhex(group), signed=True)
+
+
 def from_row(columns: Columns) -> JobRow:
     """What to_row() made."""
     number, *_, last_sequence, last_stored_at, begun_at, moved_at, _, due_at, lines, document = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobs_admin.api.views.dead_groups import DeadGroups, DeadGroupView
+from jobs_admin.projection.rows import group_id
 from jobs_admin.reads.error_groups import FoundGroup, find_groups
 from jobs_admin.reads.readers import QUERY_TIMEOUT
 from trellis_jobs.model.states import JobState
@@ -39,4 +40,5 @@ def _view(group: FoundGroup) -> DeadGroupView:
         oldest_at=group.oldest_at,
         newest_at=group.newest_at,
         example_id=group.example_id,
+        group=group_id(group.cause),
     )

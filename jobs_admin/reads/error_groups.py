@@ -137,7 +137,8 @@ async def _group_rows(database: aiosqlite.Connection, job_filter: JobFilter) -> 
 def _route(job_filter: JobFilter) -> Route:
     """Use the index of the ids of dead jobs if it has every field of the filter."""
     others = (job_filter.key, job_filter.has_values, job_filter.error, job_filter.app_version)
-    if any(others) or not (job_filter.id_prefix and _are_dead(job_filter)):
+    few = (job_filter.jobs, job_filter.error_group)
+    if any(others) or any(few) or not (job_filter.id_prefix and _are_dead(job_filter)):
         return narrowest(job_filter)
     ids = Conditions(("j.state = 'dead'", "j.id >= ?", "j.id < ?"), id_range(job_filter.id_prefix))
     return Route("jobs_projection AS j INDEXED BY dead_by_id", ids + window(job_filter))

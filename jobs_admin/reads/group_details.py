@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.api.views.dead_groups import ErrorGroups, ErrorGroupView
 from jobs_admin.projection.counters import MINUTE
-from jobs_admin.projection.rows import microseconds, moment_of
+from jobs_admin.projection.rows import group_id, microseconds, moment_of
 from jobs_admin.reads.error_groups import FoundGroup, find_groups
 from jobs_admin.reads.group_counts import state_conditions
 from jobs_admin.reads.job_filter import Conditions
@@ -92,6 +92,7 @@ def _view(group: FoundGroup, details: _Details) -> ErrorGroupView:
         oldest_at=group.oldest_at,
         newest_at=group.newest_at,
         example_id=group.example_id,
+        group=group_id(group.cause),
         states=details.states,
         app_versions=tuple(versions[:MAX_VERSIONS]),
         hourly=tuple(details.hourly),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.projection.rows import microseconds, origin_hash, value_hash
+from jobs_admin.projection.rows import cause_of, microseconds, origin_hash, value_hash
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _NARROW_PREFIX: Final = 10
 _HAS_VALUE: Final = (
     "EXISTS (SELECT 1 FROM job_values AS v WHERE v.hash IN (?, ?) AND v.job = j.job)"
 )
+_NAMED: Final = "j.id IN ({marks}) AND j.service || '/' || j.type || '/' || j.id IN ({marks})"
 _OF_VALUE: Final = "j.job IN (SELECT job FROM job_values WHERE hash IN (?, ?))"
 
 
@@ -87,8 +88,9 @@ def by_age(job_filter: JobFilter) -> Route:
 def narrowest(job_filter: JobFilter) -> Route:
     """By what leaves the fewest jobs, in no order."""
     conditions = shared_conditions(job_filter) + _rest(job_filter)
-    if job_filter.key is not None:
-        return Route("jobs_projection AS j INDEXED BY jobs_by_key", conditions)
+    index = _index_of_few(job_filter)
+    if index is not None:
+        return Route(f"jobs_projection AS j INDEXED BY {index}", conditions)
     if job_filter.has_values:
         return _by_value(job_filter, conditions)
     prefix = job_filter.id_prefix
@@ -106,6 +108,15 @@ def narrowest(job_filter: JobFilter) -> Route:
             "jobs_projection AS j INDEXED BY jobs_by_change", conditions + _any_state(job_filter)
         )
     return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
+
+
+def _index_of_few(job_filter: JobFilter) -> str | None:
+    """The index of a field that few jobs share, if the filter has one."""
+    if job_filter.jobs is not None:
+        return "jobs_by_address"
+    if job_filter.error_group is not None:
+        return "jobs_by_cause"
+    return "jobs_by_key" if job_filter.key is not None else None
 
 
 def _any_state(job_filter: JobFilter) -> Conditions:
@@ -163,8 +174,18 @@ def _parts(job_filter: JobFilter) -> Iterator[tuple[Any, ...]]:
         yield "key = ?", job_filter.key
     if job_filter.app_version is not None:
         yield "app_version = ?", job_filter.app_version
+    if job_filter.error_group is not None:
+        yield "j.cause <> 0 AND j.cause = ?", cause_of(job_filter.error_group)
+    if job_filter.jobs is not None:
+        yield _NAMED.format(marks=", ".join("?" * len(job_filter.jobs))), *_names(job_filter.jobs)
     if job_filter.id_prefix is not None:
         yield "id >= ? AND id < ?", *id_range(job_filter.id_prefix)
+
+
+def _names(jobs: Sequence[str]) -> Iterator[str]:
+    """The ids, by which an index finds the jobs, and the whole names."""
+    yield from (name.rpartition("/")[2] for name in jobs)
+    yield from jobs
 
 
 def one_of_states(states: Sequence[JobState]) -> Conditions:

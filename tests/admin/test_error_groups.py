@@ -188,7 +188,10 @@ async def test_operators_see_what_keeps_jobs_from_being_done(lab: AdminLab) -> N
     of_failed = await lab.client.group_errors(JobFilter(state=[JobState.FAILED]))
     assert (of_failed.entries, of_failed.count, of_failed.jobs) == ((), 0, 0)
     [dead_group] = (await lab.client.group_dead()).entries
-    assert dead_group.model_dump().items() <= group.model_dump().items()
+    [of_dead] = (await lab.client.group_errors(JobFilter(state=[JobState.DEAD]))).entries
+    assert dead_group.model_dump().items() <= of_dead.model_dump().items()
+    assert dead_group.removed_at == dead_group.oldest_at + timedelta(days=90)
+    assert group.removed_at is None, "jobs in other states are kept for another time"
 
 
 async def test_jobs_in_other_states_have_no_errors_to_group_by(lab: AdminLab) -> None:

@@ -42,6 +42,8 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
         ("request:req-7", {"request_id": "req-7"}),
         (f"trace:{TRACE}", {"trace_id": TRACE}),
         ("schedule:nightly", {"schedule": "nightly"}),
+        ("group:00ff00ff00ff00ff", {"error_group": "00ff00ff00ff00ff"}),
+        ("job:shop/charge/A,shop/greet/B-1", {"jobs": ["shop/charge/A", "shop/greet/B-1"]}),
         ("payload.customer:c-9", {"payload": {"customer": "c-9"}}),
         ("payload.customer.id:17", {"payload": {"customer.id": 17}}),
         ('payload.customer.id:"17"', {"payload": {"customer.id": "17"}}),
@@ -70,6 +72,8 @@ def test_each_word_of_a_filter_sets_its_field(text: str, fields: dict[str, Any])
         ("type:shop/", "type:shop/", "is not a valid subject token"),
         ("type:a/b/c", "type:a/b/c", "'b/c' is not a valid subject token"),
         ("trace:7", "trace:7", "a trace id has 32 digits"),
+        ("group:7", "group:7", "a group of errors has 16 digits"),
+        ("job:shop/charge", "job:shop/charge", "'shop/charge' is not SERVICE/TYPE/ID"),
         ("key:a key:b", "key:b", "the filter has key twice"),
         ("service:a type:b/c", "type:b/c", "the filter has service twice"),
         ("payload.a:1 payload.a:2", "payload.a:2", "the filter has a twice"),
@@ -116,6 +120,8 @@ filters = st.builds(
     request_id=st.none() | texts(),
     trace_id=st.none() | st.from_regex(r"[0-9a-f]{32}", fullmatch=True),
     schedule=st.none() | tokens,
+    error_group=st.none() | st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
+    jobs=st.none() | st.lists(st.tuples(tokens, tokens, tokens).map("/".join), min_size=1),
     payload=st.none() | st.dictionaries(texts(), scalars, min_size=1, max_size=4),
 )
 

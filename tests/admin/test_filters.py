@@ -123,6 +123,14 @@ FILTERS: dict[str, tuple[JobFilter, Any]] = {
         JobFilter(request_id="req-3", payload={"customer": 3}, state=[JobState.DEAD]),
         lambda n: n % 8 == 3 and n % 3 == 2,
     ),
+    "named jobs": (
+        JobFilter(jobs=["s0/t2/job-012", "s1/t2/job-007", "s1/t2/job-012"]),
+        lambda n: n in (7, 12),
+    ),
+    "named jobs in a state": (
+        JobFilter(jobs=["s0/t2/job-012", "s1/t0/job-005"], state=[JobState.DEAD]),
+        lambda n: n == 5,
+    ),
     "a value": (JobFilter(payload={"customer": 3}), lambda n: n % 4 == 3),
     "two values": (JobFilter(payload={"customer": 3, "of.page": 7}), lambda n: n == 7),
     "a number that may be text": (JobFilter(payload={"zip": 12345}), lambda n: True),

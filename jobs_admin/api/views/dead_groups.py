@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 from jobs_admin.api.views.base import Page, View
 from trellis_jobs.model.states import JobState
@@ -12,7 +13,8 @@ class DeadGroupView(View):
     """Dead jobs of one queue whose errors differ only where `error` has a `*`.
 
     `oldest_at` and `newest_at` are when the first and the last of them died; `example_id` is the id
-    of one of them.
+    of one of them. `group` selects these jobs in filters, as `errorGroup`.
+    `removed_at` is when retention removes the first of them, if it removes dead jobs.
     """
 
     service: str
@@ -22,6 +24,8 @@ class DeadGroupView(View):
     oldest_at: datetime
     newest_at: datetime
     example_id: str
+    group: str | None = None
+    removed_at: datetime | None = None
 
 
 class DeadGroups(Page[DeadGroupView]):
@@ -54,3 +58,17 @@ class ErrorGroups(Page[ErrorGroupView]):
 
     jobs: int
     hours_end_at: datetime
+
+
+G = TypeVar("G", DeadGroups, ErrorGroups)
+
+
+def kept_for(groups: G, retention: timedelta | None) -> G:
+    """Groups of dead jobs with the times of their removal; None keeps dead jobs forever."""
+    if retention is None:
+        return groups
+    entries = tuple(
+        group.model_copy(update={"removed_at": group.oldest_at + retention})
+        for group in groups.entries
+    )
+    return groups.model_copy(update={"entries": entries})

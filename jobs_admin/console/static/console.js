@@ -50,7 +50,7 @@ function utcText(moment) {
   return `${moment.toISOString().slice(0, 19).replace("T", " ")}Z`;
 }
 
-function showTimes(within = document) {
+export function showTimes(within = document) {
   for (const time of within.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
     time.title = `${localText(moment)} local\n${utcText(moment)}`;
