@@ -22,11 +22,8 @@ from jobs_admin.operations.run import RunContext
 from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, Runner
 from jobs_admin.parts import Parts, assemble
 from jobs_admin.queues.actions import QueueActions
-<<<<<<< HEAD
 from jobs_admin.rpc.change_methods import ChangeMethods
-=======
 from jobs_admin.rpc.creation_methods import CreationMethods
->>>>>>> rpc-create
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods

@@ -15,11 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from jobs_admin.api import inputs
 from jobs_admin.api.views.base import Page
-<<<<<<< HEAD
 from jobs_admin.api.views.changes import ChangesView
-=======
 from jobs_admin.api.views.creation import CreateReply, OneContract, RecentPayloads
->>>>>>> rpc-create
 from jobs_admin.api.views.dead_groups import DeadGroups
 from jobs_admin.api.views.doctor import Diagnosis
 from jobs_admin.api.views.health import HealthView
