@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from jobs_admin.api import inputs
+from jobs_admin.api.views.audit import AuditPage
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.changes import ChangesView
 from jobs_admin.api.views.creation import CreateReply, OneContract, RecentPayloads
@@ -112,7 +113,7 @@ class Rpcs:
     GROUP_DLQ = _reads("Jobs.GroupDLQ", inputs.FilterInput, DeadGroups)
     GET = _finds("Jobs.Get", inputs.JobInput, OneJob)
     GET_SECRETS = Rpc(
-        "Jobs.GetSecrets", inputs.JobInput, JobSecrets, Capability.SECRETS, may_miss=True
+        "Jobs.GetSecrets", inputs.SecretsInput, JobSecrets, Capability.SECRETS, may_miss=True
     )
     EVENTS = _finds("Jobs.Events", inputs.EventsInput, Page[LogEntry])
     EXPLAIN = _finds("Jobs.Explain", inputs.JobInput, ExplanationView)
@@ -140,6 +141,7 @@ class Rpcs:
         "Jobs.TriggerSchedule", inputs.ChangeScheduleInput, TriggeredSchedule
     )
     DELETE_SCHEDULE = _changes("Jobs.DeleteSchedule", inputs.ChangeScheduleInput, DeletedSchedule)
+    LIST_AUDIT = _reads("Jobs.ListAudit", inputs.AuditInput, AuditPage)
     LIST_WORKERS = _reads("Jobs.ListWorkers", inputs.WorkersInput, Page[WorkerProcessView])
     DIRECT_WORKERS = Rpc(
         "Jobs.DirectWorkers", inputs.DirectInput, DirectedWorkers, Capability.WORKERS

@@ -109,6 +109,9 @@ class JobFilterInput(FilterFields, ReadInput):
     id_prefix: Token | None = None
     error: Text | None = None
     app_version: Text | None = None
+    request_id: Text | None = None
+    trace_id: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
+    schedule: Token | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
 
     def to_filter(self, state: list[JobState] | None) -> JobFilter:
@@ -174,6 +177,25 @@ class ActionInput(JobInput):
 
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class SecretsInput(JobInput):
+    """The audit records who has seen the secrets, and why."""
+
+    by: Text | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class AuditInput(PageInput):
+    """`since` and `until` compare with the server's time when an action was stored."""
+
+    by: Text | None = None
+    verb: Text | None = None
+    target: Text | None = None
+    service: Token | None = None
+    type: Token | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class RescheduleInput(ActionInput):

@@ -27,6 +27,9 @@ class FilterFields(BaseModel):
     id_prefix: str | None = None
     error: str | None = None
     app_version: str | None = None
+    request_id: str | None = None
+    trace_id: str | None = None
+    schedule: str | None = None
     payload: dict[str, Scalar] | None = None
 
 
@@ -36,6 +39,8 @@ class JobFilter(FilterFields):
     `since` and `until` compare with the time of the job's last change. A number or boolean in
     `payload` also matches the same value stored as text, because a caller may not know the type;
     text matches only text. `app_version` is that of the worker that started the newest try.
+    `request_id` and `trace_id` are those under which the job was created, `schedule` is the name of
+    the schedule that created it.
     """
 
     state: list[JobState] | None = None
@@ -60,4 +65,15 @@ class JobFilter(FilterFields):
     @property
     def needs_rows(self) -> bool:
         """True if no counter has the fields that are set, so that the rows of jobs must be read."""
-        return bool(self.key or self.id_prefix or self.app_version or self.payload)
+        return bool(self.key or self.id_prefix or self.app_version or self.has_values)
+
+    @property
+    def has_values(self) -> bool:
+        """True if fields are set that the projection stores as hashes of their values."""
+        return bool(self.payload or self.origins)
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """The fields that are set about where a job comes from, those of the fewest jobs first."""
+        fields = {"requestId": self.request_id, "traceId": self.trace_id, "schedule": self.schedule}
+        return {name: value for name, value in fields.items() if value is not None}

@@ -6,20 +6,20 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from jobs_admin.projection.operator_actions import operator_action
 from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model import values
-from trellis_jobs.model.events import AttemptEvent, Described, Event
+from trellis_jobs.model.events import AttemptEvent, Decided, Described, Event
 from trellis_jobs.model.job import Entry, Ignored, Job, reduce
 from trellis_jobs.model.presence import WorkerHeartbeat
-from trellis_jobs.model.redaction import redacted
 from trellis_jobs.wire import log as wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from jobs_admin.api.views.audit import AuditVerb
     from trellis_jobs.jetstream.log.feed import LogMessage
     from trellis_jobs.model.identity import JobAddress
-    from trellis_jobs.model.json_values import Json
     from trellis_jobs.model.notes import LogLine
     from trellis_jobs.wire.events import Undecodable
 
@@ -74,6 +74,16 @@ class UndecodableRow:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorAction:
+    """What an operator did to a job; `stored_at` is the server's time, in microseconds."""
+
+    sequence: int
+    stored_at: int
+    verb: AuditVerb
+    event: Described | Decided
+
+
+@dataclass(frozen=True, slots=True)
 class DecodedBatch:
     """What messages of the log say, up to a position; `events` by the job they are about."""
 
@@ -85,20 +95,21 @@ class DecodedBatch:
 
 @dataclass(slots=True)
 class Changes:
-    """`begun` has what may be shown of the payload of each run that began, by its job's number.
+    """`begun` has the event with which each run began, by its job's number.
 
     `activity` counts events by minute, service, type and kind. Snoozes are not counted as `retry`,
-    which is the kind of their events, but as `snoozed`.
+    which is the kind of their events, but as `snoozed`. `actions` are the events of operators.
     """
 
     position: LogPosition
     jobs: dict[JobAddress, JobRow] = field(default_factory=dict)
-    begun: list[tuple[int, Json]] = field(default_factory=list)
+    begun: list[tuple[int, Described]] = field(default_factory=list)
     lines: list[NumberedLine] = field(default_factory=list)
     presence: dict[tuple[str, str, str], SeenWorker] = field(default_factory=dict)
     ignored: list[tuple[int, Event, str]] = field(default_factory=list)
     aside: list[UndecodableRow] = field(default_factory=list)
     activity: Counter[tuple[int, str, str, str]] = field(default_factory=Counter)
+    actions: list[OperatorAction] = field(default_factory=list)
 
 
 def read(messages: Sequence[LogMessage]) -> DecodedBatch:
@@ -158,6 +169,7 @@ def _project_job(
             row.last_sequence, row.last_stored_at = entry.sequence, stored_at
             if row.job is not before:
                 _note(row, entry.event, changes)
+                _note_operator(entry, stored_at, changes)
             # An event that is only a note leaves the job where it stands.
             if before is None or row.job.status is not before.status:
                 _count(message, entry.event, changes)
@@ -167,9 +179,17 @@ def _project_job(
 def _note(row: JobRow, event: Event, changes: Changes) -> None:
     """Collect the payload or the log lines of an event that was applied."""
     if isinstance(event, Described):
-        changes.begun.append((row.number, redacted(event.payload, event.secrets)))
+        changes.begun.append((row.number, event))
     elif isinstance(event, AttemptEvent) and event.notes.lines:
         _number_lines(row, event.notes.lines, changes)
+
+
+def _note_operator(entry: Entry, stored_at: int, changes: Changes) -> None:
+    event = entry.event
+    if isinstance(event, (Described, Decided)):
+        verb = operator_action(event)
+        if verb is not None:
+            changes.actions.append(OperatorAction(entry.sequence, stored_at, verb, event))
 
 
 def _count(message: LogMessage, event: Event, changes: Changes) -> None:

@@ -19,9 +19,10 @@ CREATE INDEX jobs_by_rest     ON jobs_projection (state, last_stored_at)
 CREATE INDEX dead_by_cause    ON jobs_projection (cause, updated_at, error) WHERE state = 'dead';
 CREATE INDEX dead_by_id       ON jobs_projection (id, cause, updated_at) WHERE state = 'dead';
 CREATE INDEX jobs_that_wait   ON jobs_projection (service, type, updated_at) WHERE state = 'pending';
-CREATE INDEX values_by_job    ON payload_values (job);
+CREATE INDEX values_by_job    ON job_values (job);
 CREATE INDEX keys_by_jobs     ON key_counts (jobs DESC, service, type, key, key_hash, active);
 CREATE INDEX causes_by_jobs   ON dead_counts (jobs DESC, service, type, cause);
+CREATE INDEX actions_by_job   ON operator_actions (id, service, type);
 CREATE INDEX ignored_by_job   ON ignored_events (id, service, type);
 CREATE INDEX aside_by_subject ON undecodable_messages (subject);
 CREATE INDEX workers_by_sight ON worker_presence_projection (seen_at);

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -14,13 +15,17 @@ from jobs_admin.projection.batch import JobRow
 from jobs_admin.projection.error_patterns import read_pattern
 from trellis_jobs.model.job import LOGS_KEPT
 from trellis_jobs.model.presence import in_milliseconds
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import job_errors, jobs
 from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jobs_admin.api.job_filter import Scalar
     from jobs_admin.projection.batch import Changes, Columns
+    from trellis_jobs.model.events import Described
     from trellis_jobs.model.job import Job
     from trellis_jobs.model.job_errors import JobError
     from trellis_jobs.model.json_values import Json
@@ -170,6 +175,20 @@ def value_hash(path: str, value: Scalar) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
 
 
+def origin_hash(name: str, value: str) -> int:
+    """Unlike that of any value of a payload, because this is an object and that is an array."""
+    text = orjson.dumps({name: value})
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), signed=True)
+
+
+def _origin_hashes(event: Described) -> Iterator[int]:
+    """Where a job comes from: its request, its trace and its schedule."""
+    yield origin_hash("requestId", event.context.request_id)
+    yield origin_hash("traceId", event.context.trace_id)
+    if event.schedule is not None:
+        yield origin_hash("schedule", event.schedule)
+
+
 def _find_scalars(value: Json, within: str, depth: int, found: list[tuple[str, Scalar]]) -> None:
     if not isinstance(value, dict):
         return
@@ -185,9 +204,14 @@ def _find_scalars(value: Json, within: str, depth: int, found: list[tuple[str, S
             _find_scalars(member, f"{within}{name}.", depth + 1, found)
 
 
-def payload_rows(changes: Changes) -> list[tuple[int, int]]:
+def value_rows(changes: Changes) -> list[tuple[int, int]]:
+    """What the runs that began can be found by: values of their payloads, and their origins."""
     return [
-        (value, number) for number, payload in changes.begun for value in payload_hashes(payload)
+        (value, number)
+        for number, event in changes.begun
+        for value in chain(
+            payload_hashes(redacted(event.payload, event.secrets)), _origin_hashes(event)
+        )
     ]
 
 
@@ -227,6 +251,20 @@ def ignored_rows(changes: Changes) -> list[tuple[Any, ...]]:
     return [
         (sequence, event.job.service, event.job.job_type, event.job.job_id, event.kind.value, why)
         for sequence, event, why in changes.ignored
+    ]
+
+
+def action_rows(changes: Changes) -> list[tuple[Any, ...]]:
+    return [
+        (
+            action.sequence,
+            action.stored_at,
+            action.verb.value,
+            *(event.job.service, event.job.job_type, event.job.job_id),
+            *(event.by, event.reason, event.request),
+        )
+        for action in changes.actions
+        for event in (action.event,)
     ]
 
 

@@ -49,8 +49,9 @@ CREATE TABLE job_logs (
     PRIMARY KEY (job, number)
 ) WITHOUT ROWID;
 
--- Which scalar values a job's payload has where, as a hash of path and value.
-CREATE TABLE payload_values (
+-- Values that a job can be found by, as hashes: the scalars of its payloads, each with its path, and the
+-- request, the trace and the schedule that its runs come from.
+CREATE TABLE job_values (
     hash INTEGER NOT NULL,
     job  INTEGER NOT NULL,
     PRIMARY KEY (hash, job)
@@ -168,6 +169,19 @@ CREATE TABLE ignored_events (
     id       TEXT NOT NULL,
     kind     TEXT NOT NULL,
     reason   TEXT NOT NULL
+);
+
+-- Events by which operators changed a job, one by one; those of operations are not here (operator_actions.py).
+CREATE TABLE operator_actions (
+    sequence  INTEGER PRIMARY KEY,
+    stored_at INTEGER NOT NULL,           -- by the server's clock
+    verb      TEXT    NOT NULL,
+    service   TEXT    NOT NULL,
+    type      TEXT    NOT NULL,
+    id        TEXT    NOT NULL,
+    by        TEXT,
+    reason    TEXT,
+    request   TEXT
 );
 
 -- Messages under the log's subjects that are no events, kept aside for people to look at.

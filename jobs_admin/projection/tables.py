@@ -60,8 +60,9 @@ _DEAD_CHANGES_COUNTED: Final = (
 TABLES: Final = (
     Table("jobs_projection", ("job",), "job"),
     Table("job_logs", ("job", "number"), "job"),
-    Table("payload_values", ("hash", "job"), "job"),
+    Table("job_values", ("hash", "job"), "job"),
     Table("ignored_events", ("sequence",), "sequence"),
+    Table("operator_actions", ("sequence",), "sequence"),
     Table("undecodable_messages", ("sequence",), "sequence"),
     Table(PRESENCE, ("service", "type", "instance")),
     Table("job_activity", ("minute", "service", "type", "kind")),

@@ -12,6 +12,7 @@ from jobs_admin.projection.counters import COUNTER_TABLES
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id
 from jobs_admin.projection.metadata import ALL_METADATA, position_in, position_rows
 from jobs_admin.projection.rows import (
+    action_rows,
     activity_rows,
     counted,
     departed_rows,
@@ -20,9 +21,9 @@ from jobs_admin.projection.rows import (
     ignored_rows,
     line_rows,
     outdated_lines,
-    payload_rows,
     presence_rows,
     to_row,
+    value_rows,
 )
 from jobs_admin.projection.schema import SCHEMA_VERSION, indexes_script, tables_script
 from trellis_jobs.errors import JobsError
@@ -115,7 +116,9 @@ class Writer:
         with self._transaction():
             for statement in sql.FORGET_JOB:
                 each(statement, [(row.number,) for row in rows])
-            each(sql.FORGET_IGNORED, [(a.service, a.job_type, a.job_id) for a in addresses])
+            named = [(a.service, a.job_type, a.job_id) for a in addresses]
+            each(sql.FORGET_IGNORED, named)
+            each(sql.FORGET_ACTIONS, named)
             each(sql.FORGET_UNDECODABLE_OF_JOB, [(subjects.of_job(a), up_to[a]) for a in addresses])
             self._count(_written(rows), [])
             self._write(left)
@@ -172,7 +175,7 @@ class Writer:
         jobs = [to_row(row) for row in changes.jobs.values()]
         sql.UPSERT_JOBS.execute(database, jobs)
         self._count(_written(changes.jobs.values()), jobs)
-        sql.ADD_PAYLOAD_VALUES.execute(database, payload_rows(changes))
+        sql.ADD_JOB_VALUES.execute(database, value_rows(changes))
         sql.ADD_LINES.execute(database, line_rows(changes))
         database.executemany(sql.FORGET_LINES, outdated_lines(changes))
         if changes.presence:
@@ -180,6 +183,7 @@ class Writer:
             database.execute(sql.FORGET_PRESENCE, (PRESENCE_KEPT,))
             database.executemany(sql.DELETE_PRESENCE, departed_rows(changes))
         sql.ADD_IGNORED.execute(database, ignored_rows(changes))
+        sql.ADD_ACTIONS.execute(database, action_rows(changes))
         aside = [(a.sequence, a.subject, a.reason, a.size) for a in changes.aside]
         sql.ADD_UNDECODABLE.execute(database, aside)
         sql.COUNT_ACTIVITY.execute(database, activity_rows(changes))

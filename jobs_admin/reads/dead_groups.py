@@ -107,7 +107,7 @@ async def _group_rows(database: aiosqlite.Connection, job_filter: JobFilter) -> 
 
 def _route(job_filter: JobFilter) -> Route:
     """Use the index of the ids of dead jobs if it has every field of the filter."""
-    others = (job_filter.key, job_filter.payload, job_filter.error, job_filter.app_version)
+    others = (job_filter.key, job_filter.has_values, job_filter.error, job_filter.app_version)
     if any(others) or not job_filter.id_prefix:
         return narrowest(job_filter)
     ids = Conditions(("j.state = 'dead'", "j.id >= ?", "j.id < ?"), id_range(job_filter.id_prefix))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.projection.rows import microseconds, value_hash
+from jobs_admin.projection.rows import microseconds, origin_hash, value_hash
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 # A prefix as long as a ULID's time leaves few jobs.
 _NARROW_PREFIX: Final = 10
 _HAS_VALUE: Final = (
-    "EXISTS (SELECT 1 FROM payload_values AS v WHERE v.hash IN (?, ?) AND v.job = j.job)"
+    "EXISTS (SELECT 1 FROM job_values AS v WHERE v.hash IN (?, ?) AND v.job = j.job)"
 )
-_OF_VALUE: Final = "j.job IN (SELECT job FROM payload_values WHERE hash IN (?, ?))"
+_OF_VALUE: Final = "j.job IN (SELECT job FROM job_values WHERE hash IN (?, ?))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ def narrowest(job_filter: JobFilter) -> Route:
     conditions = shared_conditions(job_filter) + _rest(job_filter)
     if job_filter.key is not None:
         return Route("jobs_projection AS j INDEXED BY jobs_by_key", conditions)
-    if job_filter.payload:
-        return _by_payload(job_filter, conditions)
+    if job_filter.has_values:
+        return _by_value(job_filter, conditions)
     prefix = job_filter.id_prefix
     if prefix is not None and len(prefix) >= _NARROW_PREFIX:
         return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
@@ -121,16 +121,23 @@ def _by_error(job_filter: JobFilter, conditions: Conditions) -> Route:
     return Route(source, Conditions((texts,), of.values) + conditions)
 
 
-def _by_payload(job_filter: JobFilter, conditions: Conditions) -> Route:
+def _by_value(job_filter: JobFilter, conditions: Conditions) -> Route:
     """By the jobs that have the first of the values; the others are conditions."""
-    (path, value), *_ = (job_filter.payload or {}).items()
-    first = Conditions((_OF_VALUE,), _hashes(path, value))
+    first = Conditions((_OF_VALUE,), next(_value_hashes(job_filter)))
     return Route("jobs_projection AS j NOT INDEXED", first + conditions)
 
 
 def id_range(prefix: str) -> tuple[str, str]:
     """The first id that has the prefix, and the first after all that have it."""
     return prefix, f"{prefix}\U0010ffff"
+
+
+def _value_hashes(job_filter: JobFilter) -> Iterator[tuple[int, int]]:
+    """Two for each value: a number in the payload may be stored as text."""
+    for name, origin in job_filter.origins.items():
+        yield origin_hash(name, origin), origin_hash(name, origin)
+    for path, value in (job_filter.payload or {}).items():
+        yield _hashes(path, value)
 
 
 def _hashes(path: str, value: Scalar) -> tuple[int, int]:
@@ -142,8 +149,8 @@ def _rest(job_filter: JobFilter) -> Conditions:
     found = Conditions()
     for part, *values in _parts(job_filter):
         found += Conditions((part,), tuple(values))
-    for path, value in (job_filter.payload or {}).items():
-        found += Conditions((_HAS_VALUE,), _hashes(path, value))
+    for hashes in _value_hashes(job_filter):
+        found += Conditions((_HAS_VALUE,), hashes)
     return found
 
 

@@ -107,7 +107,7 @@ class InsightMethods:
         job = _folded(entries, request.id)
         return explanation_view(job, explain(job, await self._facts(job, entries)))
 
-    async def get_secrets(self, request: inputs.JobInput, caller: Caller) -> JobSecrets:
+    async def get_secrets(self, request: inputs.SecretsInput, caller: Caller) -> JobSecrets:
         """Read the secrets from the log, since the projection has none, and log the access."""
         job = _folded(await self._entries(request), request.id)
         log.info(

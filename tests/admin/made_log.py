@@ -33,7 +33,7 @@ TABLES: Final = (
     "projection_metadata",
     "jobs_projection",
     "job_logs",
-    "payload_values",
+    "job_values",
     "job_counts",
     "change_counts",
     "key_counts",
@@ -45,6 +45,7 @@ TABLES: Final = (
     "hourly_activity",
     "worker_presence_projection",
     "ignored_events",
+    "operator_actions",
     "undecodable_messages",
 )
 

@@ -85,7 +85,7 @@ async def test_it_may_be_filled_meanwhile(lab: LogLab, path: Path) -> None:
         ("UPDATE jobs_projection SET state = 'dead' WHERE id = 'job-3'", "jobs_projection"),
         ("UPDATE jobs_projection SET started_at = NULL WHERE id = 'job-3'", "jobs_projection"),
         ("DELETE FROM job_logs WHERE number = 1", "job_logs"),
-        ("INSERT INTO payload_values VALUES (7, 1)", "payload_values"),
+        ("INSERT INTO job_values VALUES (7, 1)", "job_values"),
         ("UPDATE job_activity SET events = events - 1", "job_activity"),
         ("UPDATE job_counts SET jobs = jobs + 1", "job_counts"),
         ("UPDATE change_counts SET slot = slot + 1", "change_counts"),

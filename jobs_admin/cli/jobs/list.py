@@ -17,7 +17,7 @@ from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.jobs import JobPage
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.filters import Filters, States
+from jobs_admin.cli.filters import Filters, FilterWords, States, combined
 from jobs_admin.cli.render.counts import count, how_many
 from jobs_admin.cli.render.job_table import job_table
 from jobs_admin.cli.render.output import Output, console, print_json, print_json_line
@@ -35,6 +35,7 @@ def list_jobs(
     filters: Filters,
     output: Output,
     options: AdminConnectionOptions,
+    words: FilterWords = None,
     state: States = None,
     limit: Annotated[int, typer.Option(help="Maximum number of jobs.", min=1, max=MAX_PAGE)] = 50,
     all_: Annotated[
@@ -50,7 +51,7 @@ def list_jobs(
     ] = False,
 ) -> None:
     """List jobs of all services, newest first."""
-    query = filters.query(state)
+    query = combined(filters.query(state), words)
     if watch:
         _check_watchable(output, all_=all_)
         run(_watch(options, query, limit, output), when_interrupted=Exit.OK)
