@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.time_options import duration, moment_ahead
-from jobs_admin.explain.words import precise_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,5 +43,5 @@ class RunTimeOptions:
             return None
         run_at = moment_ahead("--at", self.at, now)
         if run_at < now:
-            raise typer.BadParameter(f"{precise_time(run_at)} is in the past", param_hint="--at")
+            raise typer.BadParameter(f"{stamp(run_at)} is in the past", param_hint="--at")
         return run_at

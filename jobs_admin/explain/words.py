@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from trellis_jobs.model.durations import format_duration
@@ -56,11 +55,6 @@ def queue_of(job: Job) -> str:
 
 def format_time(at: datetime) -> str:
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def precise_time(at: datetime) -> str:
-    """RFC 3339 in UTC, with milliseconds."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ago(at: datetime, now: datetime) -> str:

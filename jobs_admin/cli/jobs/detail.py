@@ -18,8 +18,7 @@ from jobs_admin.cli.render.output import Output, one_line
 from jobs_admin.cli.render.progress import progress_text
 from jobs_admin.cli.render.states import state_until
 from jobs_admin.cli.render.text import Text
-from jobs_admin.cli.render.times import NOW, ago
-from jobs_admin.explain.words import precise_time
+from jobs_admin.cli.render.times import NOW, ago, stamp
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.notes import Progress
@@ -58,7 +57,7 @@ class JobDetail:
 
     def _fields(self, job: JobView, explanation: ExplanationView | None) -> Iterator[Field]:
         if self.is_past:
-            yield "state at", f"{precise_time(self.now)}; ages are relative to this time"
+            yield "state at", f"{stamp(self.now)}; ages are relative to this time"
         yield from _why(job, explanation)
         if explanation is None:  # Otherwise it says so.
             yield from _schedule(job)
@@ -94,11 +93,11 @@ class JobDetail:
 
     def _moment(self, at: datetime) -> str:
         if self.output.absolute:
-            return precise_time(at)
+            return stamp(at)
         distance = ago(at, self.now)
         if distance == NOW:
             distance = "at that time" if self.is_past else "just now"
-        return f"{distance} ({precise_time(at)})"
+        return f"{distance} ({stamp(at)})"
 
     def _counts(self, job: JobView) -> Iterator[Field]:
         if job.errors and not self.errors:

@@ -19,9 +19,9 @@ from jobs_admin.cli.render.output import (
     print_line,
     print_stderr,
 )
+from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from jobs_admin.explain.log_records import recorded
-from jobs_admin.explain.words import precise_time
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import TimelineSpan, timeline
 
@@ -76,10 +76,10 @@ def _document(entries: list[LogEntry], now: datetime) -> dict[str, Any]:
 def _between(each: TimelineSpan, now: datetime) -> dict[str, Any]:
     fields = {
         "phase": each.phase.value,
-        "begin": precise_time(each.begin),
-        "end": each.end and precise_time(each.end),
+        "begin": stamp(each.begin),
+        "end": each.end and stamp(each.end),
         "seconds": each.length(now).total_seconds(),
-        "until": each.until and precise_time(each.until),
+        "until": each.until and stamp(each.until),
         "interruptedBy": each.interrupted_by,
     }
     return {name: value for name, value in fields.items() if value is not None}

@@ -17,10 +17,10 @@ from jobs_admin.cli.job_names import JobArguments, parse_job
 from jobs_admin.cli.job_reader.reader import JobReader, open_reader
 from jobs_admin.cli.jobs.detail import JobDetail
 from jobs_admin.cli.render.output import Output, console, print_json
+from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from jobs_admin.explain.job_view import view_of
 from jobs_admin.explain.log_records import recorded
-from jobs_admin.explain.words import precise_time
 from trellis_jobs.errors import JobNotFound, JobsError
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import TimelineEntry, replay
@@ -58,7 +58,7 @@ def get_jobs(
     now = datetime.now(UTC)
     then = moment("--at", at, now)
     if then is not None and then > now:
-        raise typer.BadParameter(f"{precise_time(then)} is in the future", param_hint="--at")
+        raise typer.BadParameter(f"{stamp(then)} is in the future", param_hint="--at")
     if secrets and then is not None:
         raise typer.BadParameter("it cannot be combined with --at", param_hint="--secrets")
     detail = JobDetail(
@@ -113,8 +113,7 @@ def _not_yet(history: Sequence[TimelineEntry], job_id: str, then: datetime) -> J
     if created_at is None:
         return JobNotFound(job_id)
     return Missing(
-        f"job {job_id} did not exist at {precise_time(then)}; "
-        f"it was created at {precise_time(created_at)}"
+        f"job {job_id} did not exist at {stamp(then)}; it was created at {stamp(created_at)}"
     )
 
 

@@ -16,9 +16,9 @@ from jobs_admin.cli.render.columns import Columns, fit_table
 from jobs_admin.cli.render.counts import count, rate
 from jobs_admin.cli.render.output import Output, console, present_fields, print_json, print_stderr
 from jobs_admin.cli.render.text import Text
+from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import load_service
-from jobs_admin.explain.words import precise_time
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.environment import utc_now
 from trellis_jobs.model.durations import format_duration
@@ -139,7 +139,7 @@ def _done(queue: QueueView) -> str:
 def _age(queue: QueueView, output: Output) -> str:
     if queue.oldest_at is None or queue.oldest_age_ms is None:
         return ""
-    return precise_time(queue.oldest_at) if output.absolute else _milliseconds(queue.oldest_age_ms)
+    return stamp(queue.oldest_at) if output.absolute else _milliseconds(queue.oldest_age_ms)
 
 
 def _milliseconds(number: int) -> str:
@@ -151,7 +151,7 @@ def _pause(queue: QueueView, output: Output) -> str:
     if queue.paused_until is not None:
         left = max(queue.paused_until - utc_now(), timedelta())
         words = (
-            f"until {precise_time(queue.paused_until)}"
+            f"until {stamp(queue.paused_until)}"
             if output.absolute
             else f"for another {format_duration(left)}"
         )

@@ -15,9 +15,9 @@ from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
 from jobs_admin.cli.render.counts import count
 from jobs_admin.cli.render.output import Output, print_json, print_stderr, print_text
+from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from jobs_admin.cli.time_options import duration
-from jobs_admin.explain.words import precise_time
 from jobs_admin.queues.actions import QueueActions
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.setup.features import detect_features
@@ -93,7 +93,7 @@ async def _pause(
         of_queue = {"service": changed.service, "type": changed.type}
         body = {**of_queue, "paused": True, "depth": changed.depth}
         until = changed.paused_until
-        print_json(body if until is None else {**body, "pausedUntil": precise_time(until)})
+        print_json(body if until is None else {**body, "pausedUntil": stamp(until)})
         return
     print_text(
         f"{name} is paused {_ends(length, changed.paused_until, output)}; "
@@ -104,4 +104,4 @@ async def _pause(
 def _ends(length: timedelta | None, until: datetime | None, output: Output) -> str:
     if length is None or until is None:
         return "until it is resumed"
-    return f"until {precise_time(until)}" if output.absolute else f"for {format_duration(length)}"
+    return f"until {stamp(until)}" if output.absolute else f"for {format_duration(length)}"

@@ -27,8 +27,7 @@ from rich.segment import Segment
 
 from jobs_admin.cli.render.escape import harmless, harmless_json
 from jobs_admin.cli.render.text import Text
-from jobs_admin.cli.render.times import ago, clock, moment
-from jobs_admin.explain.words import precise_time
+from jobs_admin.cli.render.times import ago, clock, moment, stamp
 
 # Wider than any value, so that nothing is truncated in a pipe.
 _PIPE_WIDTH: Final = 1_000_000_000
@@ -59,15 +58,15 @@ class Output(JsonOutput):
     def time(self, at: datetime | None, now: datetime) -> str:
         if at is None:
             return ""
-        return precise_time(at) if self.absolute else ago(at, now)
+        return stamp(at) if self.absolute else ago(at, now)
 
     def moment(self, at: datetime, now: datetime) -> str:
         """A point in time, and not how far away it is."""
-        return precise_time(at) if self.absolute else moment(at, now)
+        return stamp(at) if self.absolute else moment(at, now)
 
     def clock(self, at: datetime) -> str:
         """For lists of lines that belong together."""
-        return precise_time(at) if self.absolute else clock(at)
+        return stamp(at) if self.absolute else clock(at)
 
 
 class _Console(Console):

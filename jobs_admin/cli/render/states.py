@@ -8,8 +8,7 @@ from typing import Final
 
 from jobs_admin.cli.render.output import Output
 from jobs_admin.cli.render.text import Text
-from jobs_admin.cli.render.times import moment
-from jobs_admin.explain.words import precise_time
+from jobs_admin.cli.render.times import moment, stamp
 from trellis_jobs.model.states import OVER, JobState
 
 # Jobs that were ended before their handler had a result are magenta, unless listed here.
@@ -45,7 +44,7 @@ def state_until(
     """The state and its style; of a delayed job, also until when. `until` is its next attempt."""
     if state is not JobState.SCHEDULED or until is None:
         return state_name(state), STYLES[state]
-    at = precise_time(until) if output.absolute else moment(until, now)
+    at = stamp(until) if output.absolute else moment(until, now)
     if now - until > _OVERDUE_AFTER:
         return f"overdue since {at}", "red"
     return f"delayed until {at}", STYLES[state]

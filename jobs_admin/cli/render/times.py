@@ -35,13 +35,18 @@ def moment(at: datetime, now: datetime) -> str:
     return f"{local:%H:%M:%S}" if is_today else f"{local:%Y-%m-%d %H:%M}"
 
 
+def stamp(at: datetime) -> str:
+    """RFC 3339 in UTC, with milliseconds."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def local_stamp(at: datetime) -> str:
     """The local date and time: `2026-05-01 09:00:00`."""
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def short_stamp(at: datetime) -> str:
-    """RFC 3339 in UTC, without the fraction of a second."""
+    """Like `stamp`, without the fraction of a second."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
