@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from jobs_admin.api.views.operations import OperationVerb, OperationView, PreviewView
     from jobs_admin.api.views.queues import ChangedQueue, QueueView
     from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+    from jobs_admin.api.views.tail import TailView
     from jobs_admin.api.views.workers import DirectedWorker, WorkerProcessView
     from trellis_jobs.jetstream.client.connect_options import ConnectOptions
+    from trellis_jobs.model.events import EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.worker_states import WorkerState
 
@@ -101,6 +103,19 @@ class AdminClient:
     async def changes(self, after_seq: int, *, wait_ms: int = 0) -> ChangesView:
         """Wait for changes of jobs after a position of the log; returns also if there are none."""
         return await self._rpcs.ask(Rpcs.CHANGES, after_seq=after_seq, wait_ms=wait_ms)
+
+    async def tail(
+        self,
+        after_seq: int | None = None,
+        *,
+        service: str | None = None,
+        type: str | None = None,
+        kind: EventKind | None = None,
+        limit: int = PAGE_SIZE,
+    ) -> TailView:
+        """Read the newest events after a position of the log, or the newest ones."""
+        which = {"service": service, "type": type, "kind": kind}
+        return await self._rpcs.ask(Rpcs.TAIL, after_seq=after_seq, limit=limit, **which)
 
     async def stats(
         self, *, service: str | None = None, type: str | None = None, window_minutes: int = 5

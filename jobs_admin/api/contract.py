@@ -40,6 +40,7 @@ from jobs_admin.api.views.schedules import (
     TriggeredSchedule,
 )
 from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+from jobs_admin.api.views.tail import TailView
 from jobs_admin.api.views.workers import DirectedWorkers, WorkerProcessView
 from trellis_jobs.model import subjects
 
@@ -105,6 +106,7 @@ def _changes(name: str, input_type: type[In], output: type[Out]) -> Rpc[In, Out]
 class Rpcs:
     HEALTH = _reads("Jobs.Health", inputs.Nothing, HealthView)
     CHANGES = _reads("Jobs.Changes", inputs.ChangesInput, ChangesView)
+    TAIL = _reads("Jobs.Tail", inputs.TailInput, TailView)
     LIST_SERVICES = _reads("Jobs.ListServices", inputs.PageInput, Page[ServiceView])
     LIST_IGNORED = _reads("Jobs.ListIgnored", inputs.QueuePageInput, Page[IgnoredView])
     STATS = _reads("Jobs.Stats", inputs.StatsInput, StatsView)

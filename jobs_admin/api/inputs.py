@@ -21,6 +21,7 @@ from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.durations import LONGEST
+from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.schedules.cron import MAX_EXPRESSION_LENGTH
 from trellis_jobs.model.schedules.definition import (
     DEFAULT_MAX_CATCH_UP,
@@ -89,6 +90,16 @@ class ChangesInput(Nothing):
 
     after_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
     wait_ms: Annotated[int, Field(ge=0, le=5_000)] = 0
+
+
+class TailInput(Nothing):
+    """The newest events after `afterSeq`; without it, the newest ones."""
+
+    after_seq: Annotated[int | None, Field(ge=0, le=_MAX_SEQUENCE)] = None
+    service: Token | None = None
+    type: Token | None = None
+    kind: EventKind | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
 
 
 class Before(Nothing):

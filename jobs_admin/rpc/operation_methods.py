@@ -18,6 +18,7 @@ from jobs_admin.api.views.operations import (
     OperationVerb,
     OperationView,
     PreviewView,
+    operation_id,
 )
 from jobs_admin.operations import operation as moves
 from jobs_admin.operations.operation import OperationRequest
