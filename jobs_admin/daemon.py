@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.actions.key_names import KeyNames
+from jobs_admin.audit.trail import AuditTrail
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.doctor.checks import Installation
 from jobs_admin.health import PROJECTOR, Health
@@ -22,6 +23,8 @@ from jobs_admin.operations.run import RunContext
 from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, Runner
 from jobs_admin.parts import Parts, assemble
 from jobs_admin.queues.actions import QueueActions
+from jobs_admin.rpc.audit_methods import AuditMethods
+from jobs_admin.rpc.audited import audited
 from jobs_admin.rpc.change_methods import ChangeMethods
 from jobs_admin.rpc.creation_methods import CreationMethods
 from jobs_admin.rpc.insight_methods import InsightMethods
@@ -72,6 +75,7 @@ JUNK: Final = "junk"
 OPERATIONS: Final = "operations"
 WORKERS: Final = "worker records"
 SCHEDULES: Final = "schedule records"
+AUDIT: Final = "audit records"
 _REMEDY: Final = "start a service that may provision, or run `trellis-jobs admin serve --provision`"
 
 
@@ -111,7 +115,7 @@ async def serving(
         runner = _runner(parts)
         running = asyncio.create_task(_run(_loops(parts, runner)))
         opened.push_async_callback(_end, running)
-        router = Router(_methods(parts, runner), environment.new_id, lambda: connection.max_payload)
+        router = _router(parts, runner)
         if parts.projector is not None:
             await until_readable(connection, parts.projector)
         rpc_server = RpcServer(connection, router.answer, router.refuse)
@@ -128,6 +132,12 @@ async def serving(
             running,
             port,
         )
+
+
+def _router(parts: Parts, runner: Runner) -> Router:
+    new_id = parts.environment.new_id
+    trail = AuditTrail(parts.control, subjects.AuditRecorder.ADMIN, new_id)
+    return Router(audited(_methods(parts, runner), trail), new_id, parts.max_reply_bytes)
 
 
 def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
@@ -162,6 +172,13 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
             progress=progress,
             creator=parts.creator,
             max_reply_bytes=max_reply_bytes,
+        ).table(),
+        **AuditMethods(
+            readers=readers,
+            progress=progress,
+            registry=parts.audit,
+            records=parts.control,
+            clock=parts.clock,
         ).table(),
         **InsightMethods(
             connection=parts.connection,
@@ -213,8 +230,10 @@ def _loops(parts: Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, Non
     """Return the loops by name; with `--mode rpc-only` only those that read."""
     read_workers = partial(parts.workers.run, WorkerFeed(parts.connection))
     read_schedules = partial(parts.schedules.run, ScheduleFeed(parts.connection))
+    read_audit = partial(parts.audit.run, parts.connection)
     reading = {
         WORKERS: parts.loops.keep_running(WORKERS, read_workers),
+        AUDIT: parts.loops.keep_running(AUDIT, read_audit),
         SCHEDULES: parts.loops.keep_running(SCHEDULES, read_schedules),
     }
     if parts.projector is None:

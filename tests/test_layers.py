@@ -93,6 +93,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "jobs_admin.doctor": (*ADMIN, "jobs_admin.workers"),
     "jobs_admin.health": (*ADMIN, "jobs_admin.config", "jobs_admin.loops", "jobs_admin.reads"),
     "jobs_admin.operations": (*ADMIN, "jobs_admin.actions", "jobs_admin.reads"),
+    "jobs_admin.audit": ADMIN,
     "jobs_admin.workers": ADMIN,
     "jobs_admin.schedules": ADMIN,
     "jobs_admin.maintenance": (
@@ -109,6 +110,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.rpc": (
         *ADMIN,
+        "jobs_admin.audit",
         "jobs_admin.schedules",
         "jobs_admin.workers",
         "jobs_admin.actions",
@@ -124,6 +126,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.parts": (
         *ADMIN,
+        "jobs_admin.audit",
         "jobs_admin.actions",
         "jobs_admin.config",
         "jobs_admin.creation",
@@ -139,6 +142,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.daemon": (
         *ADMIN,
+        "jobs_admin.audit",
         "jobs_admin.parts",
         "jobs_admin.schedules",
         "jobs_admin.workers",

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Unpack
 
+from jobs_admin.api.audit_client import AuditClient
 from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.creation_client import CreationClient
 from jobs_admin.api.errors import Unexpected
@@ -81,6 +82,7 @@ class AdminClient:
         )
         self.schedules = ScheduleClient(self._rpcs)
         self.creation = CreationClient(self._rpcs)
+        self.audit = AuditClient(self._rpcs)
 
     @classmethod
     @asynccontextmanager
@@ -183,9 +185,15 @@ class AdminClient:
         fetch = self._rpcs.pages(Rpcs.EVENTS, page, **job_fields(job))
         return iterate(fetch, lambda entry: entry.seq)
 
-    async def secrets(self, job: str | JobAddress, *, min_seq: int = 0) -> JobSecrets:
-        """Get the payload and result unredacted. This needs a separate permission."""
-        return await self._rpcs.ask(Rpcs.GET_SECRETS, **job_fields(job), min_seq=min_seq)
+    async def secrets(
+        self, job: str | JobAddress, *, reason: str | None = None, min_seq: int = 0
+    ) -> JobSecrets:
+        """Get the payload and result unredacted. This needs a separate permission.
+
+        The audit records who has seen them, and why.
+        """
+        fields = {**job_fields(job), "by": self._rpcs.by, "reason": reason, "min_seq": min_seq}
+        return await self._rpcs.ask(Rpcs.GET_SECRETS, **fields)
 
     async def explain(self, job: str | JobAddress, *, min_seq: int = 0) -> ExplanationView:
         return await self._rpcs.ask(Rpcs.EXPLAIN, **job_fields(job), min_seq=min_seq)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from jobs_admin.api.views.audit import AuditedChange, AuditEntry, AuditSource
 from jobs_admin.audit.trail import RETENTION
-from trellis_jobs.errors import InfrastructureMissing, NotPermitted
+from trellis_jobs.errors import InfrastructureMissing, JobsError, NotPermitted
 from trellis_jobs.jetstream.client.stored_message import moment_of
 from trellis_jobs.jetstream.control.record_feed import ReadingBegins, RecordFamily, RecordFeed
 from trellis_jobs.model import subjects
@@ -91,9 +91,9 @@ class AuditRegistry:
                 while self._problem is None and not self._is_current(stored):
                     await self._changed.wait()
         except TimeoutError:
-            return "the server is slow"
-        except (InfrastructureMissing, NotPermitted) as error:
-            return str(error)
+            return self._problem or "the server is slow"
+        except JobsError as error:
+            return self._problem or str(error)
         return self._problem
 
     def _is_current(self, position: int) -> bool:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 # How long the server keeps a record.
 RETENTION: Final = timedelta(days=90)
 # A change is not held up for longer by a record that cannot be written.
-WRITE_TIMEOUT: Final = 2.0
+WRITE_TIMEOUT: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "jobs",
         "dlq",
         "operations",
+        "audit",
         "keys",
         "workers",
         "queues",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.projection.operator_actions import operator_action
+from trellis_jobs.jetstream.client.stored_message import moment_of
 from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model import values
 from trellis_jobs.model.events import AttemptEvent, Decided, Described, Event
@@ -187,7 +188,7 @@ def _note(row: JobRow, event: Event, changes: Changes) -> None:
 def _note_operator(entry: Entry, stored_at: int, changes: Changes) -> None:
     event = entry.event
     if isinstance(event, (Described, Decided)):
-        verb = operator_action(event)
+        verb = operator_action(event, moment_of(stored_at * 1000))
         if verb is not None:
             changes.actions.append(OperatorAction(entry.sequence, stored_at, verb, event))
 

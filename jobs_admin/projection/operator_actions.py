@@ -7,11 +7,14 @@ and why, and each job's event has the id of the operation.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.views.audit import AuditVerb
 from jobs_admin.api.views.operations import is_operation_id
 from trellis_jobs.model import events as e
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _VERBS: Final[dict[type[e.Event], AuditVerb]] = {
     e.Cancelled: AuditVerb.CANCEL,
@@ -22,7 +25,14 @@ _VERBS: Final[dict[type[e.Event], AuditVerb]] = {
 }
 
 
-def operator_action(event: e.Described | e.Decided) -> AuditVerb | None:
-    """What an operator did with this event; None if no operator did, or an operation."""
+def operator_action(event: e.Described | e.Decided, stored_at: datetime) -> AuditVerb | None:
+    """What an operator did with this event; None if no operator did, or an operation.
+
+    `stored_at` is the server's time: a job that is moved to an earlier time is to run at once.
+    """
     is_own = event.request is None and event.by in (None, event.job.service)
-    return None if is_own or is_operation_id(event.request) else _VERBS.get(type(event))
+    if is_own or is_operation_id(event.request):
+        return None
+    if isinstance(event, e.Scheduled) and event.run_at <= stored_at:
+        return AuditVerb.RUN_NOW
+    return _VERBS.get(type(event))

@@ -27,8 +27,10 @@ from tests.given import (
     REPORT,
     SECOND,
     after,
+    cancelled,
     completed,
     created,
+    dismissed,
     error,
     failed,
     histories,
@@ -259,6 +261,13 @@ def test_a_fresh_run_is_found_by_its_own_payload_and_by_the_old_one(tmp_path: Pa
     project(tmp_path / "jobs", [scribe.messages])
     payloads, origins = 2, 2
     assert len(rows_of(tmp_path / "jobs")["job_values"]) == payloads + origins
+
+
+def test_only_events_that_counted_are_actions_of_operators(tmp_path: Path) -> None:
+    by = {"by": "ann", "request": "r-1"}
+    scribe = Scribe().write(created(), cancelled(**by), dismissed(**by))
+    project(tmp_path / "jobs", [scribe.messages])
+    assert [row[2] for row in rows_of(tmp_path / "jobs")["operator_actions"]] == ["cancel"]
 
 
 def test_a_payload_nested_deeper_than_can_be_shown_stops_nothing(tmp_path: Path) -> None:
