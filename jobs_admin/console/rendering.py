@@ -9,6 +9,7 @@ import jinja2
 import orjson
 
 from jobs_admin.console.words import age, local_time, plural, short_id
+from jobs_admin.explain.event_words import progress_words
 from trellis_jobs.model.durations import format_duration
 
 if TYPE_CHECKING:
@@ -32,7 +33,12 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
-            age=age, duration=format_duration, json=_json, plural=plural, short_id=short_id
+            age=age,
+            duration=format_duration,
+            json=_json,
+            plural=plural,
+            progress_words=progress_words,
+            short_id=short_id,
         )
         self._environment.globals.update(screens=screens, local_time=local_time)
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from jobs_admin.console.pages import jobs, overview
+from jobs_admin.console.pages import diff, job, jobs, overview
 from jobs_admin.console.screen import Screen
 
 SCREENS: Final = (
     Screen({"/": overview.show}, title="Overview", key="o"),
     Screen({"/jobs": jobs.show}, title="Jobs", key="j"),
+    Screen(
+        {
+            "/jobs/{service}/{type}/{id}": job.show,
+            "/jobs/{service}/{type}/{id}/raw/{what}": job.raw,
+        },
+        {"/jobs/{service}/{type}/{id}": job.change},
+    ),
+    Screen({"/diff": diff.show}),
 )
