@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.api.errors import RequestFailed
 from jobs_admin.api.filter_text import format_filter
 from jobs_admin.api.job_filter import JobFilter
 
@@ -41,15 +42,14 @@ class Neighbours:
 async def related_to(job: Job, reads: AdminClient) -> tuple[RelatedJobs, ...]:
     """Groups in which there are other jobs."""
     found = await asyncio.gather(*(_group(reads, *each, job) for each in _filters(job)))
-    return tuple(group for group in found if group.jobs)
+    return tuple(group for group in found if group is not None and group.jobs)
 
 
 async def neighbours_of(job: Job, reads: AdminClient) -> Neighbours:
     if job.run.schedule is None:
         return Neighbours(None, None)
-    query = _of_schedule(job, job.run.schedule)
-    page = await reads.list_jobs(query, limit=_OF_SCHEDULE)
-    return neighbours_in(page, job.id)
+    page = await _page(reads, _of_schedule(job, job.run.schedule), _OF_SCHEDULE)
+    return neighbours_in(page, job.id) if page is not None else Neighbours(None, None)
 
 
 def neighbours_in(page: JobPage, job_id: str) -> Neighbours:
@@ -77,7 +77,17 @@ def _of_schedule(job: Job, schedule: str) -> JobFilter:
     return JobFilter(service=job.address.service, type=job.address.job_type, schedule=schedule)
 
 
-async def _group(reads: AdminClient, title: str, query: JobFilter, job: Job) -> RelatedJobs:
-    page = await reads.list_jobs(query, limit=_SHOWN + 1)
+async def _group(reads: AdminClient, title: str, query: JobFilter, job: Job) -> RelatedJobs | None:
+    page = await _page(reads, query, _SHOWN + 1)
+    if page is None:
+        return None
     others = tuple(each for each in page.entries if each.id != job.id)[:_SHOWN]
     return RelatedJobs(title, format_filter(query), page.count, others)
+
+
+async def _page(reads: AdminClient, query: JobFilter, limit: int) -> JobPage | None:
+    """None if the admin runtime refuses: a key may be too long for a filter, for example."""
+    try:
+        return await reads.list_jobs(query, limit=limit)
+    except RequestFailed:
+        return None
