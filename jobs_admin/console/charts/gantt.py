@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.console.words import short_id
 from jobs_admin.explain.phase_words import INTERRUPTION_WORDS, PHASE_WORDS
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.timeline import Phase
@@ -184,7 +185,7 @@ def _caption(each: RunSpan, width: float) -> str:
     started = each.started
     if started is None:
         return ""
-    worker = started.attempt.instance if started.attempt else ""
+    worker = short_id(started.attempt.instance) if started.attempt else ""
     texts = (f"try {started.tries}", worker, started.app_version or "")
     full = " · ".join(filter(None, texts))
     room = int((width - 2) / _CHARACTER * 1.15)

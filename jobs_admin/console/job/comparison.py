@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 MAX_DIFFERENCES: Final = 200
 MAX_LINES: Final = 300
 _MAX_VALUE: Final = 200
+_NOTICEABLE: Final = timedelta(milliseconds=100)
+_MUCH_LONGER: Final = 1.5
+_RUNS: Final = frozenset({Phase.RUNNING})
+_PAUSES: Final = frozenset({Phase.BACKING_OFF, Phase.SNOOZED, Phase.DELAYED})
 _WAITS: Final = frozenset({Phase.WAITING_FOR_WORKER, Phase.WAITING_FOR_KEY, Phase.WAITING})
 
 
@@ -42,13 +46,12 @@ class RunSide:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
+    """A fact about both runs. Two times differ if one is much longer."""
+
     name: str
     a: str
     b: str
-
-    @property
-    def differs(self) -> bool:
-        return self.a != self.b
+    differs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Comparison:
 
 def compare(a: RunSide, b: RunSide, now: datetime) -> Comparison:
     rows = tuple(
-        ComparedRow(name, left, right)
+        _row(name, left, right)
         for (name, left), (_, right) in zip(_facts(a, now), _facts(b, now), strict=True)
     )
     return Comparison(
@@ -114,16 +117,21 @@ def aligned(a: Sequence[str], b: Sequence[str]) -> tuple[AlignedLine, ...]:
     return tuple(lines)
 
 
-def _facts(side: RunSide, now: datetime) -> Iterator[tuple[str, str]]:
+def _row(name: str, a: str | timedelta, b: str | timedelta) -> ComparedRow:
+    if isinstance(a, timedelta) and isinstance(b, timedelta):
+        shorter, longer = sorted((a, b))
+        differs = longer - shorter > _NOTICEABLE and longer > shorter * _MUCH_LONGER
+        return ComparedRow(name, format_duration(a), format_duration(b), differs)
+    return ComparedRow(name, str(a), str(b), a != b)
+
+
+def _facts(side: RunSide, now: datetime) -> Iterator[tuple[str, str | timedelta]]:
     attempts = side.attempts
     yield "state", side.state
     yield "attempts", str(len(attempts))
-    yield "waited", format_duration(_total(side, now, _WAITS))
-    yield (
-        "backoff, snoozes and delays",
-        format_duration(_total(side, now, {Phase.BACKING_OFF, Phase.SNOOZED, Phase.DELAYED})),
-    )
-    yield "ran", format_duration(_total(side, now, {Phase.RUNNING}))
+    yield "waited", _total(side, now, _WAITS)
+    yield "backoff, snoozes and delays", _total(side, now, _PAUSES)
+    yield "ran", _total(side, now, _RUNS)
     yield "worker", _distinct(attempt.worker for attempt in attempts)
     yield "app version", _distinct(attempt.app_version for attempt in attempts)
     yield "errors", _errors(side)
@@ -131,7 +139,7 @@ def _facts(side: RunSide, now: datetime) -> Iterator[tuple[str, str]]:
     yield "key", side.run.concurrency.key if side.run.concurrency else "–"
 
 
-def _total(side: RunSide, now: datetime, phases: set[Phase] | frozenset[Phase]) -> timedelta:
+def _total(side: RunSide, now: datetime, phases: frozenset[Phase]) -> timedelta:
     lengths = (each.span.length(now) for each in side.spans if each.span.phase in phases)
     return sum(lengths, timedelta())
 

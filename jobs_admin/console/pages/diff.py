@@ -13,6 +13,7 @@ from jobs_admin.console.job.comparison import RunSide, compare
 from jobs_admin.console.job.job_log import read_log, replay_log, run_number
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import JobAddress, check_token
+from trellis_jobs.model.timeline import Phase
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -87,7 +88,9 @@ async def _side(reads: AdminClient, named: NamedRun, now: datetime) -> RunSide:
         number=number,
         state=state,
         run=run,
-        spans=tuple(each for each in log.spans if each.run == number),
+        spans=tuple(
+            each for each in log.spans if each.run == number and each.span.phase is not Phase.OVER
+        ),
         attempts=tuple(each for each in attempts if each.run == number),
     )
 
