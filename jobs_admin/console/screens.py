@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jobs_admin.console.pages import diff, job, jobs, overview
+from jobs_admin.console.pages import diff, job, job_files, jobs, overview
 from jobs_admin.console.screen import Screen
 
 SCREENS: Final = (
@@ -13,7 +13,8 @@ SCREENS: Final = (
     Screen(
         {
             "/jobs/{service}/{type}/{id}": job.show,
-            "/jobs/{service}/{type}/{id}/raw/{what}": job.raw,
+            "/jobs/{service}/{type}/{id}/raw/{what}": job_files.raw,
+            "/jobs/{service}/{type}/{id}/bundle": job_files.bundle,
         },
         {"/jobs/{service}/{type}/{id}": job.change},
     ),

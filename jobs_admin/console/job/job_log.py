@@ -12,7 +12,6 @@ from trellis_jobs.model.reducer import NOTES
 from trellis_jobs.model.timeline import TimelineEntry, TimelineSpan, timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from jobs_admin.api.client import AdminClient
@@ -98,6 +97,17 @@ async def read_log(reads: AdminClient, job: JobAddress, *, min_seq: int = 0) -> 
     return LogPart(entries, begin.count, is_whole=False)
 
 
+async def read_all(reads: AdminClient, job: JobAddress) -> tuple[LogEntry, ...]:
+    """Read every message of a job, however many there are."""
+    entries: tuple[LogEntry, ...] = ()
+    while True:
+        after = entries[-1].seq if entries else 0
+        page = await reads.list_events(job, after_seq=after, limit=MAX_PAGE_SIZE)
+        entries += page.entries
+        if not page.entries or page.count <= len(page.entries):
+            return entries
+
+
 def replay_log(part: LogPart, now: datetime) -> JobLog:
     history: list[TimelineEntry] = []
     spans: list[RunSpan] = []
@@ -120,7 +130,3 @@ def _run_span(span: TimelineSpan, change: TimelineEntry) -> RunSpan:
 
 def run_number(job: Job | None) -> int:
     return 1 if job is None else len(job.earlier_runs) + 1
-
-
-def entry_of(entries: Sequence[LogEntry], sequence: int) -> LogEntry | None:
-    return next((entry for entry in entries if entry.seq == sequence), None)

@@ -6,13 +6,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from starlette.responses import PlainTextResponse
-
 from jobs_admin.api.errors import Invalid, NotFound, RequestFailed
 from jobs_admin.console.charts.gantt import gantt, span_words
 from jobs_admin.console.job.actions import actions_in, carry_out
 from jobs_admin.console.job.attempts import JobAttempt, attempts_of, with_lines
-from jobs_admin.console.job.content import content_of, json_text
+from jobs_admin.console.job.content import content_of
 from jobs_admin.console.job.event_rows import (
     PAGE_SIZE,
     EventPage,
@@ -73,7 +71,7 @@ def address_of(request: ConsoleRequest) -> JobAddress:
 
 async def show(request: ConsoleRequest) -> Response:
     address = address_of(request)
-    position = _number(request.query, "at")
+    position = number_in(request.query, "at")
     if position is not None:
         return await _to_event(request, address, position)
     return await _page(request, address, None)
@@ -93,19 +91,6 @@ async def change(request: ConsoleRequest) -> Response:
     return request.redirect(request.request.url.path)
 
 
-async def raw(request: ConsoleRequest) -> Response:
-    """A part of the job as text: payload, result, log, errors, or one event by its sequence."""
-    address, what = address_of(request), request.path["what"]
-    sequence = _number(request.query, "seq")
-    if what == "event":
-        text = await _event_text(request, address, sequence or 0)
-    else:
-        log = replay_log(await read_log(request.reads, address), request.console.now())
-        text = await _raw_text(request, log, what, sequence)
-    disposition = f'attachment; filename="{address.job_id}-{what}.{_ending(what)}"'
-    return PlainTextResponse(text, headers={"content-disposition": disposition})
-
-
 async def _to_event(request: ConsoleRequest, address: JobAddress, position: int) -> Response:
     """The slider of a browser without scripts sends the number of an event, counted from 1."""
     part = await read_log(request.reads, address)
@@ -119,8 +104,8 @@ async def _page(
     reads, now, least = request.reads, request.console.now(), request.min_seq
     part, view, explanation = await asyncio.gather(
         read_log(reads, address, min_seq=least),
-        _if_known(reads.get(address, min_seq=least)),
-        _if_known(reads.explain(address, min_seq=least)),
+        if_known(reads.get(address, min_seq=least)),
+        if_known(reads.explain(address, min_seq=least)),
     )
     log = replay_log(part, now)
     moment = await _moment(request, address, log)
@@ -181,7 +166,7 @@ async def _moment(request: ConsoleRequest, address: JobAddress, log: JobLog) -> 
     """Raises NotFound if there is nothing in the log."""
     if not log.history:
         raise NotFound(f"the log has nothing about job {address.job_id}")
-    sequence = _number(request.query, "seq")
+    sequence = number_in(request.query, "seq")
     index = log.index_at(sequence)
     entry = log.history[index]
     known = sequences(log.history)
@@ -230,7 +215,7 @@ def _progress(moment: Moment, view: JobView | None) -> dict[str, Any] | None:
 
 
 async def _events(request: ConsoleRequest, address: JobAddress, log: JobLog) -> EventPage:
-    after, with_notes = _number(request.query, "after") or 0, "notes" in request.query
+    after, with_notes = number_in(request.query, "after") or 0, "notes" in request.query
     if log.part.is_whole or not with_notes:
         return event_page(log.history, after=after, with_notes=with_notes)
     page = await request.reads.list_events(address, after_seq=after, limit=PAGE_SIZE)
@@ -245,52 +230,13 @@ async def _events(request: ConsoleRequest, address: JobAddress, log: JobLog) -> 
     return EventPage(tuple(rows), rows[-1].sequence if rows and has_more else None)
 
 
-async def _event_text(request: ConsoleRequest, address: JobAddress, sequence: int) -> str:
-    page = await request.reads.list_events(address, after_seq=max(0, sequence - 1), limit=1)
-    entry = page.entries[0] if page.entries and page.entries[0].seq == sequence else None
-    if entry is None:
-        raise NotFound(f"job {address.job_id} has no event {sequence}")
-    return json_text(entry.model_dump(mode="json", by_alias=True, exclude_none=True))
-
-
-async def _raw_text(request: ConsoleRequest, log: JobLog, what: str, sequence: int | None) -> str:
-    job = log.history[log.index_at(sequence)].job if log.history else None
-    if job is None:
-        raise NotFound("the log has no event of this job that counts")
-    match what:
-        case "payload":
-            return json_text(job.payload)
-        case "result":
-            return json_text(job.result)
-        case "log":
-            view = await request.reads.get(job.address)
-            return "".join(
-                f"{line.timestamp.isoformat()} {line.level} {line.message}\n" for line in view.logs
-            )
-        case "errors":
-            return "\n".join(_error_text(each) for each in attempts_of(log.history) if each.error)
-    raise NotFound(f"a job has no part {what!r}")
-
-
-def _error_text(attempt: JobAttempt) -> str:
-    error = attempt.error
-    if error is None:
-        return ""
-    head = f"run {attempt.run}, attempt {attempt.number}, {error.at.isoformat()}"
-    return f"{head}\n{error.traceback or f'{error.type}: {error.message}'}\n"
-
-
-def _ending(what: str) -> str:
-    return "json" if what in ("payload", "result", "event") else "txt"
-
-
-def _number(query: Mapping[str, str], name: str) -> int | None:
+def number_in(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
     return int(text) if is_number else None
 
 
-async def _if_known(answer: Awaitable[T]) -> T | None:
+async def if_known(answer: Awaitable[T]) -> T | None:
     """None if the admin runtime refuses, because the log may have what the projection has not."""
     try:
         return await answer
