@@ -14,7 +14,7 @@ from jobs_admin.cli.exit_codes import as_sentence
 from jobs_admin.cli.job_reader.log_entries import entries_in_log, secrets_in_log
 from jobs_admin.cli.render.output import print_stderr
 from jobs_admin.explain.job_view import view_of
-from jobs_admin.explain.log_records import recorded
+from jobs_admin.explain.log_records import TOO_LARGE, recorded
 from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.identity import JobAddress
@@ -85,6 +85,7 @@ class JobReader:
         try:
             return await from_log()
         except NotPermitted:
+            _warn_about_omissions(entries)
             return entries
 
     async def _ask(
@@ -115,3 +116,10 @@ def folded(entries: list[LogEntry], job: str | JobAddress) -> JobView:
     if view is None:
         raise JobNotFound(job if isinstance(job, str) else job.job_id)
     return view
+
+
+def _warn_about_omissions(entries: list[LogEntry]) -> None:
+    for entry in entries:
+        for name in entry.omitted:
+            whole = "Event" if name == "event" else f"The {name} of event"
+            print_stderr(f"{whole} {entry.seq} is {TOO_LARGE}.")
