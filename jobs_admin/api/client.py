@@ -194,10 +194,17 @@ class AdminClient:
         return (await self._rpcs.ask(Rpcs.GET, **job_fields(job), min_seq=min_seq)).job
 
     async def list_events(
-        self, job: str | JobAddress, **page: Unpack[PageArguments]
+        self,
+        job: str | JobAddress,
+        *,
+        after_seq: int = 0,
+        notes: bool = True,
+        **page: Unpack[PageArguments],
     ) -> Page[LogEntry]:
-        """List the job's events from the log, oldest first."""
-        return await self._rpcs.page(Rpcs.EVENTS, **job_fields(job), **page)
+        """List the job's events from the log, oldest first; without notes, its state changes."""
+        # Older admin runtimes do not know these fields, so they are sent only if they matter.
+        only = {"after_seq": after_seq or None, "notes": None if notes else False}
+        return await self._rpcs.page(Rpcs.EVENTS, **job_fields(job), **only, **page)
 
     def events(self, job: str | JobAddress, *, page: int = PAGE_SIZE) -> AsyncIterator[LogEntry]:
         fetch = self._rpcs.pages(Rpcs.EVENTS, page, **job_fields(job))

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 # An admin runtime's refusal of an unknown method begins so; clients recognise older runtimes by it.
 NO_METHOD: Final = "there is no method"
+# The path of the issue if the contract of a queue is missing or unusable.
+CONTRACT_ISSUE: Final = "/type"
 
 
 class AdminError(JobsError):

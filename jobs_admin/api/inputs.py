@@ -248,6 +248,13 @@ class ListAtInput(StatsAtInput):
 
 
 class EventsInput(JobInput):
+    """A page of a job's log, from an offset, or after the sequence `afterSeq`.
+
+    `notes`: with progress, log lines and heartbeats, of which a job may have thousands.
+    """
+
+    after_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)] = 0
+    notes: bool = True
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
 

@@ -23,6 +23,7 @@ from jobs_admin.console.words import (
     short_id,
     size,
 )
+from jobs_admin.explain.event_words import progress_words
 from trellis_jobs.model.durations import format_duration
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Renderer:
             milliseconds=milliseconds,
             number=number,
             plural=plural,
+            progress_words=progress_words,
             share=share,
             short_id=short_id,
             size=size,

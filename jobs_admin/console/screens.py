@@ -8,8 +8,11 @@ from jobs_admin.console.pages import (
     audit,
     completions,
     dead,
+    diff,
+    job,
     job_changes,
     job_export,
+    job_files,
     jobs,
     key,
     keys,
@@ -93,4 +96,13 @@ SCREENS: Final = (
         {"/workers": workers.show}, {"/workers/direct": workers.direct}, title="Workers", key="w"
     ),
     Screen({"/system": system.show}, title="System", key="y"),
+    Screen(
+        {
+            "/jobs/{service}/{type}/{id}": job.show,
+            "/jobs/{service}/{type}/{id}/raw/{what}": job_files.raw,
+            "/jobs/{service}/{type}/{id}/bundle": job_files.bundle,
+        },
+        {"/jobs/{service}/{type}/{id}": job.change},
+    ),
+    Screen({"/diff": diff.show}),
 )

@@ -14,6 +14,7 @@ from jobs_admin.api.views.creation import (
 )
 from jobs_admin.creation.job_request import JobRequest, checked
 from jobs_admin.creation.preview import PlannedJob, preview_of
+from jobs_admin.queues.contract import has_payload_schema
 from trellis_jobs.errors import JobExists, NotAdmitted, PayloadTooLarge
 from trellis_jobs.jetstream.keys.bucket import KeyBucket
 from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
@@ -128,6 +129,7 @@ def _accepted(prepared: Request, created: CreatedJob) -> CreatedJobView:
         type=job.job_type,
         id=job.job_id,
         seq=created.sequence,
+        payload_checked=has_payload_schema(prepared.queue),
         **more,
     )
 

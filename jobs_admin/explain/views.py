@@ -24,11 +24,19 @@ if TYPE_CHECKING:
 
 
 def log_entries(
-    stored: Sequence[LogMessage], *, offset: int = 0, limit: int | None = None
+    stored: Sequence[LogMessage],
+    before: Sequence[LogMessage] = (),
+    *,
+    offset: int = 0,
+    limit: int | None = None,
 ) -> list[LogEntry]:
-    """List messages with the state after each; `event` has no secrets."""
-    end = None if limit is None else offset + limit
-    shown = islice(_with_effects(stored), offset, end)
+    """List messages with the state after each; `event` has no secrets.
+
+    `before` are the earlier messages that changed the job's state.
+    """
+    begin = len(before) + offset
+    end = None if limit is None else begin + limit
+    shown = islice(_with_effects([*before, *stored]), begin, end)
     return [log_entry(message, read, **effect) for message, read, effect in shown]
 
 

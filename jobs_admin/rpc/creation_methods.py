@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Fault, Invalid, NotFound
-from jobs_admin.api.errors import ContractMissing, Issue, JobInvalid, QueueMissing
+from jobs_admin.api.errors import CONTRACT_ISSUE, ContractMissing, Issue, JobInvalid, QueueMissing
 from jobs_admin.api.views.creation import CreatedJobView, CreateReply, OneContract, RecentPayloads
 from jobs_admin.creation.contract_view import contract_view
 from jobs_admin.creation.job_request import requested
@@ -126,4 +126,4 @@ def _refusals() -> Iterator[None]:
     except JobInvalid as invalid:
         raise Invalid(str(invalid), list(invalid.issues)) from None
     except (ContractMissing, DeclarationError) as unusable:
-        raise Invalid(str(unusable), [Issue("/type", str(unusable))]) from None
+        raise Invalid(str(unusable), [Issue(CONTRACT_ISSUE, str(unusable))]) from None

@@ -24,7 +24,7 @@ from jobs_admin.workers.views import known_workers
 from trellis_jobs.contract.consumer_metadata import read_contract
 from trellis_jobs.errors import DeclarationError, KeyStateMalformed, NotPermitted
 from trellis_jobs.jetstream.alarms.alarms_info import read_alarms_info
-from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.log.history import Histories, HistoryPart, entries_in
 from trellis_jobs.jetstream.log.tail import LogTail
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
 from trellis_jobs.jetstream.work.messages import WorkMessages
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.alarms.alarms_info import AlarmsInfo
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
+    from trellis_jobs.jetstream.log.feed import LogMessage
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Entry, Job
@@ -85,11 +86,25 @@ class InsightMethods:
 
     async def list_events(self, request: inputs.EventsInput, _: Caller) -> Page[LogEntry]:
         """List all messages of the log, including ignored events and undecodable messages."""
-        stored = await self._histories.messages(await self._address(request))
-        if not stored:
+        before, read = await self._part_of_log(await self._address(request), request)
+        if not read.count and not request.after_seq:
             raise NotFound(request.id)
         part = {"offset": request.offset, "limit": request.limit}
-        return Page[LogEntry].of(log_entries(stored, **part), count=len(stored), **part)
+        entries = log_entries(read.messages, before, **part)
+        return Page[LogEntry].of(entries, count=read.count, **part)
+
+    async def _part_of_log(
+        self, job: JobAddress, request: inputs.EventsInput
+    ) -> tuple[Sequence[LogMessage], HistoryPart]:
+        """The messages that decide the state before those that are wanted, and these."""
+        after, histories = request.after_seq, self._histories
+        changes = [] if request.notes and not after else await histories.state_changes(job)
+        before = [message for message in changes if message.sequence <= after]
+        if not request.notes:
+            wanted = changes[len(before) :]
+            return before, HistoryPart(wanted, len(wanted))
+        limit = request.offset + request.limit
+        return before, await histories.first_messages(job, limit, after=after)
 
     async def tail(self, request: inputs.TailInput, _: Caller) -> TailView:
         """Read from the log: the projection has no events."""
@@ -118,7 +133,7 @@ class InsightMethods:
         return job_secrets(job)
 
     async def _entries(self, request: inputs.JobInput) -> Sequence[Entry]:
-        return (await self._histories.history_slice(await self._address(request))).entries
+        return entries_in(await self._histories.deciding_messages(await self._address(request)))
 
     @property
     def _histories(self) -> Histories:

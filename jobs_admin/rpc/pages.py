@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 # Room for the other fields of a page, in bytes.
 _ENVELOPE_BYTES: Final = 1024
-# The fields of a job or an event that may be large.
-_LARGE: Final = ("payload", "result", "earlierRuns", "errors", "logs", "event")
+_CONTENTS: Final = ("payload", "result")
+# The fields of a job or a message of the log that may be large.
+_LARGE: Final = (*_CONTENTS, "earlierRuns", "errors", "logs", "event")
 
 
 def page_json(page: Page[Any], *, max_bytes: int) -> bytes:
@@ -124,5 +125,16 @@ def _with_workers(service: ServiceView, number: int) -> ServiceView:
 def without_large_fields(entry: bytes) -> bytes:
     """Remove the large fields and name them in `omitted`; they are in the log."""
     body = orjson.loads(entry)
+    shorter = _without_contents(body) if isinstance(body.get("event"), dict) else entry
+    if len(shorter) <= len(entry) // 2:
+        return shorter
     omitted = [name for name in _LARGE if body.pop(name, None) is not None]
     return orjson.dumps({**body, "omitted": omitted})
+
+
+def _without_contents(entry: dict[str, Any]) -> bytes:
+    """A message of the log without payload and result: the rest tells what happened to the job."""
+    event = entry["event"]
+    omitted = [name for name in _CONTENTS if event.get(name) is not None]
+    contents = dict.fromkeys(omitted)
+    return orjson.dumps({**entry, "event": {**event, **contents}, "omitted": omitted})

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Invalid, NotFound
-from jobs_admin.api.errors import ContractMissing, Issue, ProjectionUnavailable, QueueMissing
+from jobs_admin.api.errors import (
+    CONTRACT_ISSUE,
+    ContractMissing,
+    Issue,
+    ProjectionUnavailable,
+    QueueMissing,
+)
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.schedules import (
     ChangedSchedule,
@@ -209,6 +215,6 @@ def _refusals() -> Iterator[None]:
     except QueueMissing as missing:
         raise NotFound(missing.name, resource="Queue", why=missing.why) from None
     except (ContractMissing, DeclarationError) as unusable:
-        raise Invalid(str(unusable), [Issue("/type", str(unusable))]) from None
+        raise Invalid(str(unusable), [Issue(CONTRACT_ISSUE, str(unusable))]) from None
     except (ScheduleDeclared, ScheduleRefused) as refusal:
         raise Invalid(str(refusal), [Issue("/name", str(refusal))]) from None

@@ -26,7 +26,7 @@ class CreatedJobView(View):
     `id` is the job that exists now: the new one, the one into which it was coalesced, or the one
     that had this id before. A rejected job has none. `seq` is the log sequence of the new job's
     first event. `reason`, `active`, `queued`, `limit` and `existing_job_id` describe the key that
-    had no room for a rejected job.
+    had no room for a rejected job. `payload_checked` is False if the contract has no schema.
     """
 
     outcome: CreationOutcome
@@ -41,6 +41,7 @@ class CreatedJobView(View):
     queued: int | None = None
     limit: int | None = None
     existing_job_id: str | None = None
+    payload_checked: bool | None = None
 
 
 class WouldBe(StrEnum):

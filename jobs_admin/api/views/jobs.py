@@ -196,7 +196,8 @@ class ChangedJob(View):
 class LogEntry(View):
     """One message of a job's log: `event` without secrets, and the job's `state` after it.
 
-    `ignored` is why an event was ignored; `undecodable` is why a message is not an event.
+    `ignored` is why an event was ignored; `undecodable` is why a message is not an event. `omitted`
+    names what was too large to send: the `payload` or `result` of the event, or all of the `event`.
     """
 
     seq: int
