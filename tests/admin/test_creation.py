@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def attended(url: str) -> AbstractAsyncContextManager[object]:
     """Workers of the bank."""
     service = Service(BankJobs)
 
-    async def done(_: ActiveJob[object]) -> None: ...
+    async def done(_: ActiveJob[Any]) -> None: ...
 
     async def charge(job: ActiveJob[Charge]) -> str:
         return job.payload.customer

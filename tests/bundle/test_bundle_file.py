@@ -28,7 +28,7 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import events as wire
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-PAYLOAD = {"doc": "d-1", "token": "abc-secret"}
+PAYLOAD: dict[str, Any] = {"doc": "d-1", "token": "abc-secret"}
 FIRST = given.created(payload={**PAYLOAD, "token": REDACTED}, secrets=("/token",))
 
 
