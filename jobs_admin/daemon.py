@@ -51,6 +51,7 @@ from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.plan import Act
 from trellis_jobs.jetstream.setup.provision import plan, provision
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -135,7 +136,7 @@ async def serving(
 
 def _router(parts: Parts, runner: Runner) -> Router:
     new_id = parts.environment.new_id
-    trail = AuditTrail(parts.control, subjects.AuditRecorder.ADMIN, new_id)
+    trail = AuditTrail(parts.control, AuditRecorder.ADMIN, new_id)
     return Router(audited(_methods(parts, runner), trail), new_id, parts.max_reply_bytes)
 
 
@@ -164,19 +165,7 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
         **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
         **_schedule_methods(parts),
         **_queue_methods(parts),
-        **SuggestMethods(
-            connection=parts.connection,
-            readers=readers,
-            progress=progress,
-            monotonic=parts.environment.monotonic,
-        ).table(),
-        **AuditMethods(
-            readers=readers,
-            progress=progress,
-            registry=parts.audit,
-            records=parts.control,
-            clock=parts.clock,
-        ).table(),
+        **_audit_and_suggest_methods(parts),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,
@@ -201,6 +190,23 @@ def _queue_methods(parts: Parts) -> Mapping[str, Method]:
         schedules=parts.schedules,
         grace=parts.config.overdue_grace,
     ).table()
+
+
+def _audit_and_suggest_methods(parts: Parts) -> Mapping[str, Method]:
+    audit = AuditMethods(
+        readers=parts.readers,
+        progress=parts.progress,
+        registry=parts.audit,
+        records=parts.control,
+        clock=parts.clock,
+    )
+    suggest = SuggestMethods(
+        connection=parts.connection,
+        readers=parts.readers,
+        progress=parts.progress,
+        monotonic=parts.environment.monotonic,
+    )
+    return {**audit.table(), **suggest.table()}
 
 
 def _schedule_methods(parts: Parts) -> Mapping[str, Method]:

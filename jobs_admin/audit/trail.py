@@ -12,6 +12,7 @@ from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.control.records import Record
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ WRITE_TIMEOUT: Final = 3.0
 @dataclass(frozen=True, slots=True)
 class AuditTrail:
     records: ControlRecords
-    recorder: subjects.AuditRecorder
+    recorder: AuditRecorder
     new_id: Callable[[], str]
 
     async def record(self, change: AuditedChange) -> str | None:
