@@ -12,13 +12,13 @@ from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import ConnectionLost, NoResponders
 from trellis_jobs.jetstream.control.records import Record
 from trellis_jobs.model import subjects
-from trellis_jobs.model.audit_recorder import AuditRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jobs_admin.api.views.audit import AuditedChange
     from trellis_jobs.jetstream.control.records import ControlRecords
+    from trellis_jobs.model.audit_recorder import AuditRecorder
 
 log = logging.getLogger(__name__)
 
