@@ -56,6 +56,7 @@ from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.plan import Act
 from trellis_jobs.jetstream.setup.provision import plan, provision
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ async def serving(
 
 def _router(parts: Parts, runner: Runner) -> Router:
     new_id = parts.environment.new_id
-    trail = AuditTrail(parts.control, subjects.AuditRecorder.ADMIN, new_id)
+    trail = AuditTrail(parts.control, AuditRecorder.ADMIN, new_id)
     return Router(audited(_methods(parts, runner), trail), new_id, parts.max_reply_bytes)
 
 
@@ -186,19 +187,7 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
         ).table(),
         **_queue_methods(parts, facts),
         **_doctor_methods(parts, facts),
-        **SuggestMethods(
-            connection=parts.connection,
-            readers=readers,
-            progress=progress,
-            monotonic=parts.environment.monotonic,
-        ).table(),
-        **AuditMethods(
-            readers=readers,
-            progress=progress,
-            registry=parts.audit,
-            records=parts.control,
-            clock=parts.clock,
-        ).table(),
+        **_audit_and_suggest_methods(parts),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,
@@ -246,6 +235,23 @@ def _doctor_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
         grace=parts.config.overdue_grace,
     )
     return DoctorMethods(examination, parts.environment.monotonic).table()
+
+
+def _audit_and_suggest_methods(parts: Parts) -> Mapping[str, Method]:
+    audit = AuditMethods(
+        readers=parts.readers,
+        progress=parts.progress,
+        registry=parts.audit,
+        records=parts.control,
+        clock=parts.clock,
+    )
+    suggest = SuggestMethods(
+        connection=parts.connection,
+        readers=parts.readers,
+        progress=parts.progress,
+        monotonic=parts.environment.monotonic,
+    )
+    return {**audit.table(), **suggest.table()}
 
 
 def _schedule_methods(parts: Parts) -> Mapping[str, Method]:

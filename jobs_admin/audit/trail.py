@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from jobs_admin.api.views.audit import AuditedChange
     from trellis_jobs.jetstream.control.records import ControlRecords
+    from trellis_jobs.model.audit_recorder import AuditRecorder
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ WRITE_TIMEOUT: Final = 3.0
 @dataclass(frozen=True, slots=True)
 class AuditTrail:
     records: ControlRecords
-    recorder: subjects.AuditRecorder
+    recorder: AuditRecorder
     new_id: Callable[[], str]
 
     async def record(self, change: AuditedChange) -> str | None:

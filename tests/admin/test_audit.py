@@ -28,6 +28,7 @@ from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.control.records import ControlRecords
 from trellis_jobs.model import events as e
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 from trellis_jobs.model.schedules.address import ScheduleAddress
 
 HOUR = timedelta(hours=1)
@@ -222,7 +223,7 @@ async def test_what_a_command_did_is_told_from_what_the_admin_runtime_did(lab: A
     connection = await Connection.open(lab.url, name="a command")
     try:
         records = ControlRecords(connection, supports_ttl=True)
-        trail = AuditTrail(records, subjects.AuditRecorder.COMMAND, new_id)
+        trail = AuditTrail(records, AuditRecorder.COMMAND, new_id)
         change = queue_change(AuditVerb.PAUSE, "lab", "work").model_copy(update={"by": "bob"})
         assert await trail.record(change) is None
     finally:
@@ -232,7 +233,7 @@ async def test_what_a_command_did_is_told_from_what_the_admin_runtime_did(lab: A
 
 
 def test_every_change_and_every_look_at_secrets_is_recorded() -> None:
-    """A new RPC that changes something needs a line in RECORDS, or an event of its own."""
+    """A new RPC that changes something needs a line in RECORDS, or an event that says by whom."""
     recorded = {
         name for name, rpc in RPCS.items() if rpc.is_change or rpc.needs is Capability.SECRETS
     }

@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Final
 
 from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.audit_recorder import AuditRecorder
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import PRESENCE_NAME, JobAddress, check_service, check_token
 from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress
@@ -103,17 +104,6 @@ class WorkerSubject(Value, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.service}/{self.instance}"
-
-
-class AuditRecorder(StrEnum):
-    """Who records what an operator did: the admin runtime, or a command that acted without one.
-
-    They have different subjects, so that the credentials of an operator do not permit to replace
-    the records of the admin runtime.
-    """
-
-    ADMIN = "admin"
-    COMMAND = "command"
 
 
 _RECORDERS: Final = frozenset(recorder.value for recorder in AuditRecorder)

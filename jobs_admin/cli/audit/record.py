@@ -10,7 +10,7 @@ from trellis_jobs.contract.features import Features
 from trellis_jobs.environment import new_id
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.control.records import ControlRecords
-from trellis_jobs.model.subjects import AuditRecorder
+from trellis_jobs.model.audit_recorder import AuditRecorder
 
 
 async def record_changes(

@@ -25,6 +25,7 @@ from trellis_jobs.contract.topology import (
     foreign_buckets,
 )
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _serving() -> tuple[Grant, ...]:
                 subjects.ALL_OPERATIONS,
                 subjects.ALL_WORKERS,
                 subjects.ALL_SCHEDULES,
-                subjects.audit_of(subjects.AuditRecorder.ADMIN),
+                subjects.audit_of(AuditRecorder.ADMIN),
                 *api_subjects(
                     [
                         f"DIRECT.GET.{CONTROL}.>",

@@ -23,6 +23,7 @@ from trellis_jobs.contract.topology import (
 )
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -193,7 +194,7 @@ def of_worker_operator(name: str) -> Permissions:
 
 
 def _recording_commands() -> Grant:
-    own = subjects.audit_of(subjects.AuditRecorder.COMMAND)
+    own = subjects.audit_of(AuditRecorder.COMMAND)
     return Grant("to record what the operator did", (own,))
 
 
