@@ -53,7 +53,7 @@ COUNT_DURATIONS: Final = BulkStatement(
     "ON CONFLICT (minutes, slot, service, type, phase, bucket) "
     "DO UPDATE SET attempts = attempts + excluded.attempts",
 )
-# Slots of so many minutes that ended so many minutes before the newest event that was counted.
+# Slots of a length that ended a number of minutes before the newest event that was counted.
 FORGET_SLOTS: Final = tuple(
     f"DELETE FROM {table} WHERE minutes = ?1 "  # noqa: S608 - our own tables
     "AND slot < ((SELECT max(minute) FROM job_activity) - ?2) / ?1"

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from trellis_jobs.model.identity import JobAddress
 
 ACTIVITY_MINUTES: Final = MINUTES_A_DAY
-HOURS_KEPT_MINUTES: Final = 30 * MINUTES_A_DAY
+# Thirty days, and the day in which they begin.
+HOURS_KEPT_MINUTES: Final = 31 * MINUTES_A_DAY
 # For how many minutes slots of each length are kept.
 _SLOTS_KEPT: Final = tuple(
     (minutes, ACTIVITY_MINUTES if minutes == 1 else HOURS_KEPT_MINUTES) for minutes in CHANGE_SLOTS

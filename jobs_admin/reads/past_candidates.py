@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.model.states import JobState
 
-# Lengths have at most so many bits, in microseconds: 35 years.
+# The maximum number of bits of a length in microseconds: 35 years.
 _MAX_BITS: Final = 50
 _COLUMNS: Final = "job, service, type, id, last_sequence, last_stored_at"
 _OF_QUEUE: Final = "(:service IS NULL OR service = :service) AND (:type IS NULL OR type = :type)"

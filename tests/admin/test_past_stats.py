@@ -91,11 +91,8 @@ def test_jobs_that_retention_removed_are_counted_until_then(
             while moment <= purged_at:
                 assert await states_at(readers, moment) == states_before(messages, moment)
                 moment += 7 * MINUTE
-            left = [
-                each
-                for each in messages
-                if not any(f".{job.job_id}." in each.subject for job in gone)
-            ]
+            names = [f".{job.job_id}." for job in gone]
+            left = [each for each in messages if not any(name in each.subject for name in names)]
             moment = purged_at + MINUTE
             assert await states_at(readers, moment) == states_before(left, moment)
 
@@ -124,7 +121,7 @@ async def test_minutes_are_kept_for_a_day_and_hours_for_thirty_days(tmp_path: Pa
             assert timedelta() <= at - told.at < resolution * MINUTE
             assert states_of(told) == states_before(log.messages, told.at), ago
         with pytest.raises(Invalid, match="too long ago: changes of states are counted from"):
-            await stats_at(readers, end - 31 * DAY, now=end)
+            await stats_at(readers, end - 32 * DAY, now=end)
         told = await stats_at(readers, end, now=end)
         assert told.earliest is not None
         oldest = await stats_at(readers, told.earliest, now=end)
@@ -140,9 +137,9 @@ async def test_the_future_is_not_known(tmp_path: Path) -> None:
 async def test_one_service_or_type_is_counted_alone(tmp_path: Path) -> None:
     log = Scribe().write(created(), *of(BILLING, created()))
     async with projected(tmp_path, [log.messages]) as (_, readers):
-        later = {"at": after(60), "now": after(60)}
-        of_service = await stats_at(readers, **later, service="billing")
-        of_type = await stats_at(readers, **later, job_type=REPORT.job_type)
+        later = after(60)
+        of_service = await stats_at(readers, later, now=later, service="billing")
+        of_type = await stats_at(readers, later, now=later, job_type=REPORT.job_type)
     assert [each.service for each in of_service.types] == ["billing"]
     assert [each.service for each in of_type.types] == ["documents"]
     assert of_type.states == {"pending": 1}

@@ -23,9 +23,11 @@ from jobs_admin.maintenance.retention.retention import Retention, RetentionDepen
 from jobs_admin.projection.projector import Projector
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.store import Projection
+from jobs_admin.projection.verify import verify
 from jobs_admin.projection.writer import Writer
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.candidates import COUNT_ENDED, DUE
+from jobs_admin.reads.past_stats import stats_at
 from jobs_admin.reads.readers import Readers
 from jobs_admin.retention_policy import parse, standard
 from tests.admin.made_log import of, rows_of
@@ -438,6 +440,25 @@ async def test_a_sweep_of_many_jobs_tells_again_and_again_that_it_goes_on(
         sweep = at.retention(later=timedelta(days=8), report_progress=lambda: told.append(1)).sweep
         assert (await sweep()).removed == {"cancelled": 120}
     assert len(told) == 2
+
+
+async def test_a_removed_job_is_still_counted_in_the_past(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """And a projection that counts it is as the log says: only the log has forgotten it."""
+    async with worker(server.url) as bench, sweeper(server.url, tmp_path) as at:
+        await ended(await bench.jobs.work.create(Task(text="done")))
+        await at.catch_up()
+        week = timedelta(days=8)
+        assert (await at.retention(later=week).sweep()).removed == {"completed": 1}
+        now = utc_now() + week + timedelta(minutes=2)
+        counted = [
+            (await stats_at(at.readers, now - ago, now=now)).states
+            for ago in (timedelta(), timedelta(days=1), week, week + timedelta(hours=1))
+        ]
+        path = tmp_path / "jobs.sqlite"
+        assert (await verify(path, LogFeed(at.raw.connection), now)).is_equal
+    assert counted == [{}, {"completed": 1}, {"completed": 1}, {}]
 
 
 async def test_jobs_that_are_due_are_found_by_an_index(

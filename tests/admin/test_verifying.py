@@ -87,6 +87,9 @@ async def test_it_may_be_filled_meanwhile(lab: LogLab, path: Path) -> None:
         ("DELETE FROM job_logs WHERE number = 1", "job_logs"),
         ("INSERT INTO job_values VALUES (7, 1)", "job_values"),
         ("UPDATE job_activity SET events = events - 1", "job_activity"),
+        ("UPDATE state_changes SET entered = entered - 1", "state_changes"),
+        ("DELETE FROM state_changes WHERE state = 'active'", "state_changes"),
+        ("UPDATE attempt_durations SET attempts = attempts - 1", "attempt_durations"),
         ("UPDATE job_counts SET jobs = jobs + 1", "job_counts"),
         ("UPDATE change_counts SET slot = slot + 1", "change_counts"),
         ("UPDATE key_counts SET active = active + 1", "key_counts"),
@@ -159,6 +162,8 @@ async def test_a_job_whose_earlier_runs_were_purged_is_no_fault(lab: LogLab, pat
     verdict = await verify(path, lab.feed, utc_now())
     [jobs] = [table for table in verdict.tables if table.table == "jobs_projection"]
     assert (jobs.different, jobs.gone) == (0, 2)
+    # The log no longer shows that the job left the state `failed`, a moment ago.
+    assert found(verdict)["state_changes"][1] > 0
 
 
 async def test_heartbeats_that_expired_are_no_fault(lab: LogLab, path: Path) -> None:

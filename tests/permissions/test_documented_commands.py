@@ -44,6 +44,7 @@ WALK: Final = (
     ("workers terminate", "director", "--service", "garden", "--yes"),
     ("top", "keeper"),
     ("queues list", "keeper"),
+    ("queues history", "reader", "house/limited"),
     ("queues pause", "keeper", "house/limited", "--reason", "a bad deploy", "--for", "10m"),
     ("queues resume", "keeper", "house/limited"),
     ("schedules list", "reader"),
