@@ -1,4 +1,4 @@
-"""The screen of a job: everything that its log has, whoever wrote it, and what can be done."""
+"""The screen of a job: everything that its log has, also from strangers, and what can be done."""
 
 from __future__ import annotations
 
