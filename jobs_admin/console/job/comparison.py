@@ -164,8 +164,7 @@ def _lines(side: RunSide) -> list[str]:
 
 
 def _differing(a: Any, b: Any, path: str) -> Iterator[PathDifference]:
-    if a == b and type(a) is type(b):
-        return
+    """Compare by type too, because in Python `False == 0`, also within lists and objects."""
     if isinstance(a, dict) and isinstance(b, dict):
         for name in dict.fromkeys((*a, *b)):
             yield from _member(a, b, name, f"{path}.{name}" if path else str(name))
@@ -173,7 +172,7 @@ def _differing(a: Any, b: Any, path: str) -> Iterator[PathDifference]:
         items_a, items_b = dict(enumerate(a)), dict(enumerate(b))
         for index in range(max(len(a), len(b))):
             yield from _member(items_a, items_b, index, f"{path}[{index}]")
-    else:
+    elif a != b or type(a) is not type(b):
         yield PathDifference(path or "(all)", _text(a), _text(b))
 
 

@@ -60,6 +60,8 @@ export function showTimes(within = document) {
   }
 }
 
+main.addEventListener("updated", () => showTimes(main));
+
 // ---- Live updates: a hint says that something has changed, and the page reads again.
 
 const liveButton = document.getElementById("live");
@@ -83,7 +85,6 @@ async function readAgain() {
       swap: "innerMorph",
       headers: sequence ? { "X-Min-Seq": sequence } : {},
     });
-    showTimes(main);
     main.dispatchEvent(new CustomEvent("updated"));
   } finally {
     setTimeout(() => {
