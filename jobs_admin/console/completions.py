@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -22,6 +22,7 @@ _LAST_WORD: Final = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*(?:"|$))*$')
 _PLAIN: Final = re.compile(r'[^\s"]\S*')
 _PAYLOAD: Final = f"{SuggestedField.PAYLOAD.value}."
 _TIMES: Final = ("10m", "1h", "6h", "1d", "7d")
+_ANY: Final = JobFilter()
 _TIME_FIELDS: Final = frozenset({"since", "until"})
 
 
@@ -43,7 +44,7 @@ class ValueWord:
     field: SuggestedField
     prefix: str
     before: str = ""
-    within: JobFilter = field(default_factory=JobFilter)
+    within: JobFilter = _ANY
 
     def completions(self, found: Iterable[SuggestionView]) -> list[str]:
         if self.field is SuggestedField.PAYLOAD:
