@@ -78,6 +78,11 @@ class JobFilter(FilterFields):
         return bool(self.payload or self.origins)
 
     @property
+    def is_one_origin(self) -> bool:
+        """True if only one of `request_id`, `trace_id` and `schedule` is set, and nothing else."""
+        return len(self.origins) == 1 and len(self.model_dump(exclude_none=True)) == 1
+
+    @property
     def origins(self) -> dict[str, str]:
         """The fields that are set about where a job comes from, those of the fewest jobs first."""
         fields = {"requestId": self.request_id, "traceId": self.trace_id, "schedule": self.schedule}

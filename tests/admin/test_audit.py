@@ -232,7 +232,7 @@ async def test_what_a_command_did_is_told_from_what_the_admin_runtime_did(lab: A
 
 
 def test_every_change_and_every_look_at_secrets_is_recorded() -> None:
-    """A new RPC that changes something needs a line in RECORDS, or an event of its own."""
+    """A new RPC that changes something needs a line in RECORDS, or an event that says who made it."""
     recorded = {
         name for name, rpc in RPCS.items() if rpc.is_change or rpc.needs is Capability.SECRETS
     }
