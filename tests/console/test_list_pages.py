@@ -59,11 +59,10 @@ def link(html: str, identity: str) -> str | None:
     return unescape(found[1]) if found else None
 
 
-async def until_listed(admin: AdminClient, jobs: int) -> None:
-    async def there() -> bool:
-        return (await admin.list_jobs(limit=1)).count >= jobs
-
-    await until(there, f"{jobs} jobs are listed")
+async def until_projected(admin: AdminClient) -> None:
+    """The projection has what the log has now."""
+    newest = await admin.tail(limit=1)
+    await admin.list_jobs(limit=1, min_seq=newest.seq)
 
 
 async def one_death(raw: Probe, job: JobAddress, message: str) -> None:
@@ -78,7 +77,7 @@ async def test_jobs_come_in_pages_that_link_back_and_forth(
     lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 120)
-    await until_listed(admin, 120)
+    await until_projected(admin)
     first = await lab.see("/jobs?q=state:dead")
     assert "120 jobs" in first.text
     assert "trellis-jobs jobs list state:dead" in first.text
@@ -103,7 +102,7 @@ async def test_tabs_count_the_jobs_of_each_state(
 ) -> None:
     await die(raw, 3)
     await die(raw, 2, first=3, queue="single")
-    await until_listed(admin, 5)
+    await until_projected(admin)
     assert re.search(r"all 5\b.* dead 5\b", (await lab.see("/jobs")).text)
     assert re.search(r"all 2\b.* dead 2\b", (await lab.see("/jobs?q=type:lab/single")).text)
 
@@ -112,7 +111,7 @@ async def test_a_wrong_filter_is_explained_beside_the_bar_and_lists_nothing(
     lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 1)
-    await until_listed(admin, 1)
+    await until_projected(admin)
     page = await lab.see("/jobs?q=stat:dead")
     assert page.status == 200
     assert "there is no field 'stat'; the fields are state, service" in page.text
@@ -124,7 +123,7 @@ async def test_the_search_box_opens_the_only_job_with_an_id(
     lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 12)
-    await until_listed(admin, 12)
+    await until_projected(admin)
     one = await lab.http.get("/jobs?q=job-0011")
     assert (one.status_code, one.headers["location"]) == (303, path_of(numbered(11)))
     some = await lab.http.get("/jobs?q=job-001")
@@ -139,7 +138,7 @@ async def test_selected_jobs_are_changed_after_a_preview_with_who_and_why(
 ) -> None:
     await die(raw, 3)
     await write(raw.events, created(job=JobAddress("lab", "work", "waiting"), at=NOON))
-    await until_listed(admin, 4)
+    await until_projected(admin)
     names = [f"lab/work/{name}" for name in ("job-0000", "job-0002", "waiting")]
     query = urlencode([("verb", "replay"), *(("job", name) for name in names)])
     preview = await lab.see(f"/jobs/change?{query}")
@@ -164,7 +163,7 @@ async def test_the_filter_of_a_change_is_fixed_when_it_is_previewed(
     lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 1)
-    await until_listed(admin, 1)
+    await until_projected(admin)
     preview = await lab.see("/jobs/change?verb=replay&all=1&q=since:1000d")
     assert re.fullmatch(r"since:20\d\d-\S+Z", preview.fields["q"])
 
@@ -173,7 +172,7 @@ async def test_a_change_that_cannot_be_is_refused_with_why(
     lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 1)
-    await until_listed(admin, 1)
+    await until_projected(admin)
     assert "no job that this could change" in (await lab.see("/jobs/change?verb=cancel")).text
     for query, why in (
         ("verb=cancel&q=state:dead", "only scheduled or pending or retry or active"),
@@ -191,7 +190,7 @@ async def test_the_list_can_be_saved_as_csv_and_json_lines(
     lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 3)
-    await until_listed(admin, 3)
+    await until_projected(admin)
     csv = await lab.http.get("/jobs.csv?q=state:dead")
     assert csv.headers["content-disposition"] == 'attachment; filename="jobs.csv"'
     assert len(csv.text.splitlines()) == 4
@@ -207,7 +206,7 @@ async def test_dead_letters_are_grouped_and_a_group_is_replayed_alone(
     for number in range(3):
         await one_death(raw, numbered(number), f"503 for order {number}")
     await one_death(raw, numbered(3), "card declined")
-    await until_listed(admin, 4)
+    await until_projected(admin)
     page = await lab.see("/dead")
     assert "4 dead jobs in 2 groups" in page.text
     assert "BankDown: 503 for order *" in page.text
@@ -228,7 +227,7 @@ async def test_one_job_of_a_group_is_tried_first(
     lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await one_death(raw, numbered(0), "503")
-    await until_listed(admin, 1)
+    await until_projected(admin)
     form = {"service": "lab", "type": "work", "id": numbered(0).job_id}
     tried = await lab.send("/dead/one", **form)
     assert (tried.status_code, tried.headers["location"]) == (303, path_of(numbered(0)))
@@ -239,7 +238,7 @@ async def test_one_job_of_a_group_is_tried_first(
 
 async def test_an_operation_is_stopped(lab: ConsoleLab, raw: Probe, admin: AdminClient) -> None:
     await die(raw, 30)
-    await until_listed(admin, 30)
+    await until_projected(admin)
     started_it = await lab.send("/jobs/change", verb="replay", q="state:dead", rate="1")
     address = started_it.headers["location"]
     for path in (address, "/dead", "/operations"):
@@ -259,7 +258,7 @@ async def test_the_audit_says_who_did_what_and_leads_there(
     lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 2)
-    await until_listed(admin, 2)
+    await until_projected(admin)
     await admin.dismiss(numbered(0), reason="a known outage")
     done = await lab.send("/jobs/change", verb="replay", q="state:dead", reason="try again")
 
@@ -279,7 +278,7 @@ async def test_the_audit_says_who_did_what_and_leads_there(
 
 async def test_hostile_text_is_only_text(lab: ConsoleLab, raw: Probe, admin: AdminClient) -> None:
     await one_death(raw, numbered(0), HOSTILE)
-    await until_listed(admin, 1)
+    await until_projected(admin)
     await admin.replay(numbered(0), reason=HOSTILE)
     query = urlencode({"q": f"error:{orjson.dumps(HOSTILE).decode()}"})
     for path in ("/jobs", f"/jobs?{query}", "/dead", "/audit", "/live", f"/dead?{query}"):
@@ -367,7 +366,7 @@ async def test_a_viewer_sees_everything_and_no_button(
     viewer: httpx.AsyncClient, lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 30)
-    await until_listed(admin, 30)
+    await until_projected(admin)
     running = (await lab.send("/jobs/change", verb="replay", q="state:dead", rate="1")).headers
     for path in ("/jobs", "/dead", "/operations", running["location"], "/audit", "/live"):
         page = await viewer.get(path)
@@ -381,7 +380,7 @@ async def test_a_forged_change_of_a_viewer_is_refused(
     viewer: httpx.AsyncClient, lab: ConsoleLab, raw: Probe, admin: AdminClient
 ) -> None:
     await die(raw, 1)
-    await until_listed(admin, 1)
+    await until_projected(admin)
     forged = {
         "/jobs/change": {"verb": "dismiss", "q": "state:dead", "reason": "x"},
         "/dead/one": {"service": "lab", "type": "work", "id": numbered(0).job_id},
