@@ -103,11 +103,22 @@ function move(input, step) {
   input.setAttribute("aria-activedescendant", next.id);
 }
 
+// The page must not update while its user writes a filter, also not by a read that is under way.
+function holdUpdates() {
+  const input = document.activeElement;
+  if (input?.matches("[data-suggest]")) input.form.setAttribute("data-dirty", "");
+}
+main.addEventListener("focusin", holdUpdates);
+main.addEventListener("updated", holdUpdates);
+
 main.addEventListener("input", (event) => {
   if (event.target.matches("[data-suggest]")) suggest(event.target);
 });
 main.addEventListener("focusout", (event) => {
-  if (event.target.matches("[data-suggest]")) close(event.target);
+  const input = event.target;
+  if (!input.matches("[data-suggest]")) return;
+  close(input);
+  if (input.value === input.defaultValue) input.form.removeAttribute("data-dirty");
 });
 main.addEventListener("mousedown", (event) => {
   const item = event.target.closest("#suggestions li");
