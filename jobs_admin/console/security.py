@@ -30,7 +30,6 @@ _HEADERS: Final = {
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=()",
 }
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-LOOPBACK_NAMES: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class RequestChecks:
