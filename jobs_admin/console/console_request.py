@@ -54,6 +54,8 @@ class ConsoleRequest:
         self.request = request
         self.console = console
         self.user = user
+        # Before the page is read: a change that happens meanwhile is a hint for it.
+        self._sequence = console.live.sequence
 
     @property
     def path(self) -> Mapping[str, str]:
@@ -115,6 +117,7 @@ class ConsoleRequest:
         return {
             "user": self.user,
             "request_id": self.request_id,
+            "sequence": self._sequence,
             "may": {role.value: self.may(role) for role in Role},
             "environment": self.console.config.environment,
             "now": self.console.now(),

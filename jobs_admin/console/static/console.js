@@ -65,7 +65,7 @@ function showTimes(within = document) {
 const liveButton = document.getElementById("live");
 const MIN_INTERVAL = 700;
 let source = null;
-let sequence = null;
+let sequence = main.dataset.sequence ?? null;
 let isPaused = sessionStorage.getItem("live") === "paused";
 let isReading = false;
 let isDirty = false;
@@ -107,13 +107,17 @@ function listen() {
     sequence = event.lastEventId;
     if (!isBusy()) readAgain();
   };
-  source.onopen = () => document.documentElement.classList.remove("offline");
+  source.onopen = () => {
+    document.documentElement.classList.remove("offline");
+    document.documentElement.dataset.live = "on";
+  };
   source.onerror = () => document.documentElement.classList.add("offline");
 }
 
 function stopListening() {
   source?.close();
   source = null;
+  delete document.documentElement.dataset.live;
 }
 
 function setPaused(paused) {
