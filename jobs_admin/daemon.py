@@ -23,6 +23,7 @@ from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, R
 from jobs_admin.parts import Parts, assemble
 from jobs_admin.queues.actions import QueueActions
 from jobs_admin.rpc.change_methods import ChangeMethods
+from jobs_admin.rpc.creation_methods import CreationMethods
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods
@@ -155,6 +156,13 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
         **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
         **_schedule_methods(parts),
         **_queue_methods(parts),
+        **CreationMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            creator=parts.creator,
+            max_reply_bytes=max_reply_bytes,
+        ).table(),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,

@@ -14,6 +14,7 @@ from jobs_admin.actions.key_buckets import KeyBuckets
 from jobs_admin.actions.key_leases import Leases
 from jobs_admin.api.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
 from jobs_admin.api.views.health import Mode
+from jobs_admin.creation.job_creator import JobCreator
 from jobs_admin.file_lock import only_writer
 from jobs_admin.health import Health
 from jobs_admin.loops import Loops
@@ -64,6 +65,7 @@ class Parts:
     workers: WorkerRegistry
     schedules: ScheduleRegistry
     schedule_actions: ScheduleActions
+    creator: JobCreator
 
     @property
     def connection(self) -> Connection:
@@ -123,6 +125,7 @@ async def assemble(
         workers=WorkerRegistry(environment.monotonic),
         schedules=ScheduleRegistry(environment.monotonic),
         schedule_actions=ScheduleActions(Schedules(schedules, alarms)),
+        creator=JobCreator.at(connection, events, alarms, environment),
     )
 
 

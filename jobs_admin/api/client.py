@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Unpack
 
 from jobs_admin.api.contract import Rpcs
+from jobs_admin.api.creation_client import CreationClient
 from jobs_admin.api.errors import Unexpected
 from jobs_admin.api.inputs import MAX_PAGE_SIZE
 from jobs_admin.api.job_filter import JobFilter
@@ -79,6 +80,7 @@ class AdminClient:
             connection, by, timeout, timeout if read_timeout is None else read_timeout, request_id
         )
         self.schedules = ScheduleClient(self._rpcs)
+        self.creation = CreationClient(self._rpcs)
 
     @classmethod
     @asynccontextmanager

@@ -16,6 +16,7 @@ from pydantic.json_schema import models_json_schema
 from jobs_admin.api import inputs
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.changes import ChangesView
+from jobs_admin.api.views.creation import CreateReply, OneContract, RecentPayloads
 from jobs_admin.api.views.dead_groups import DeadGroups
 from jobs_admin.api.views.doctor import Diagnosis
 from jobs_admin.api.views.health import HealthView
@@ -57,20 +58,25 @@ class Capability(StrEnum):
     MUTATE = f"{_API}::admin.mutate"
     SECRETS = f"{_API}::admin.secrets"
     WORKERS = f"{_API}::admin.workers"
+    CREATE = f"{_API}::admin.create"
 
 
-_CHANGES: Final = frozenset({Capability.MUTATE, Capability.WORKERS})
+_CHANGES: Final = frozenset({Capability.MUTATE, Capability.WORKERS, Capability.CREATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Rpc(Generic[In, Out]):
-    """`may_miss`: what the input names may not exist, so the reply may be a NotFoundError."""
+    """`may_miss`: what the input names may not exist, so the reply may be a NotFoundError.
+
+    `has_large_input`: a request may be as large as a message of the server.
+    """
 
     name: str
     input: type[In]
     output: type[Out]
     needs: Capability = Capability.READ
     may_miss: bool = False
+    has_large_input: bool = False
 
     @property
     def is_change(self) -> bool:
@@ -113,6 +119,16 @@ class Rpcs:
     LIST_KEYS = _reads("Jobs.ListKeys", inputs.QueuePageInput, Page[BusyKeyView])
     GET_KEY = _finds("Jobs.GetKey", inputs.KeyInput, KeyView)
     LIST_QUEUES = _reads("Jobs.ListQueues", inputs.QueuesInput, Page[QueueView])
+    GET_CONTRACT = _finds("Jobs.GetContract", inputs.ContractInput, OneContract)
+    RECENT_PAYLOADS = _reads("Jobs.RecentPayloads", inputs.RecentPayloadsInput, RecentPayloads)
+    CREATE = Rpc(
+        "Jobs.Create",
+        inputs.CreateInput,
+        CreateReply,
+        Capability.CREATE,
+        may_miss=True,
+        has_large_input=True,
+    )
     PAUSE_QUEUE = _changes("Jobs.PauseQueue", inputs.PauseInput, ChangedQueue)
     RESUME_QUEUE = _changes("Jobs.ResumeQueue", inputs.QueueInput, ChangedQueue)
     LIST_SCHEDULES = _reads("Jobs.ListSchedules", inputs.QueuePageInput, Page[ScheduleView])

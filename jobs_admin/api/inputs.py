@@ -37,6 +37,7 @@ _MAX_SEQUENCE = 2**63 - 1
 _MILLISECOND = timedelta(milliseconds=1)
 MAX_PAUSE = timedelta(days=3650)
 MAX_TICKS = 100
+MAX_TEMPLATES = 50
 
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -204,6 +205,39 @@ class PauseInput(QueueInput):
 
     reason: Annotated[str, Field(max_length=4_000)]
     duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // _MILLISECOND)] = None
+
+
+class ContractInput(Nothing):
+    service: Token
+    type: Token
+
+
+class RecentPayloadsInput(ReadInput):
+    service: Token
+    type: Token
+    limit: Annotated[int, Field(ge=1, le=MAX_TEMPLATES)] = 10
+
+
+class CreateInput(QueueInput):
+    """A job for any queue. `dryRun` checks it, and says what would happen.
+
+    `payloadVersion` is that of a payload that was taken from another job: the request is refused if
+    the queue takes another version. `runAt` or `delayMs` is when the job may run. `maxTries`,
+    `timeoutMs` and `visibilityMs` replace the options of the queue. The job records `by` and
+    `reason`.
+    """
+
+    payload: JsonValue = None
+    payload_version: Annotated[int | None, Field(ge=1, le=_MAX_SEQUENCE)] = None
+    id: Token | None = None
+    deadline: Moment | None = None
+    run_at: Moment | None = None
+    delay_ms: Milliseconds | None = None
+    max_tries: Annotated[int | None, Field(ge=-_MAX_SEQUENCE, le=_MAX_SEQUENCE)] = None
+    timeout_ms: Milliseconds | None = None
+    visibility_ms: Milliseconds | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+    dry_run: bool = False
 
 
 class ScheduleInput(Nothing):

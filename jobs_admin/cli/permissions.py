@@ -45,6 +45,13 @@ _READS_FOR_CHANGES: Final = {
         "Jobs.ListOperations",
     ),
     Capability.WORKERS: ("Jobs.ListWorkers", "Jobs.ListServices"),
+    Capability.CREATE: (
+        "Jobs.Get",
+        "Jobs.GetContract",
+        "Jobs.Health",
+        "Jobs.ListQueues",
+        "Jobs.RecentPayloads",
+    ),
 }
 # Through the admin runtime or, without one, directly.
 _QUEUE_METHODS: Final = ("Jobs.ListQueues", "Jobs.PauseQueue", "Jobs.ResumeQueue")
@@ -54,12 +61,14 @@ _CAPABILITIES: Final = {
     "mutate": Capability.MUTATE,
     "secrets": Capability.SECRETS,
     "workers": Capability.WORKERS,
+    "create": Capability.CREATE,
 }
 # What the users of the console may do: each role has a connection of its own.
 _CONSOLE_ROLES: Final = {
     Role.VIEWER: ("read",),
     Role.OPERATOR: ("mutate", "workers"),
     Role.SECRETS: ("secrets",),
+    Role.CREATOR: ("create",),
 }
 _STREAM: Final = "stream"
 _QUEUES: Final = "queues"
@@ -90,10 +99,11 @@ class UserOptions:
     operator: Annotated[
         list[str] | None,
         typer.Option(
-            help="An operator who may query the admin runtime (read), change jobs (mutate), read "
-            "secret fields (secrets), direct workers (workers), also without an admin runtime "
-            "(worker-records), pause queues (queues) or read the log (stream). May be repeated.",
-            metavar="[NAME=]read|mutate|secrets|workers|worker-records|queues|stream[,…]",
+            help="An operator who may query the admin runtime (read), change jobs (mutate), create "
+            "jobs in any queue (create), read secret fields (secrets), direct workers (workers), "
+            "also without an admin runtime (worker-records), pause queues (queues) or read the log "
+            "(stream). May be repeated.",
+            metavar="[NAME=]read|mutate|create|secrets|workers|worker-records|queues|stream[,…]",
             rich_help_panel=_USERS,
         ),
     ] = None

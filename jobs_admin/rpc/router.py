@@ -123,7 +123,7 @@ class Router:
         if method is None:
             known = ", ".join(sorted(self._methods))
             raise Invalid(f"{NO_METHOD} {name}", [Issue("/", f"the methods are {known}")])
-        if len(data) > _MAX_REQUEST_BYTES:
+        if len(data) > _MAX_REQUEST_BYTES and not RPCS[name].has_large_input:
             problem = f"the request has {len(data)} bytes, the limit is {_MAX_REQUEST_BYTES}"
             raise Invalid(problem, [Issue("/", problem)])
         try:

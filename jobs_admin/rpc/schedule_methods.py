@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Invalid, NotFound
-from jobs_admin.api.errors import Issue, ProjectionUnavailable, QueueMissing
+from jobs_admin.api.errors import (
+    CONTRACT_ISSUE,
+    ContractMissing,
+    Issue,
+    ProjectionUnavailable,
+    QueueMissing,
+)
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.schedules import (
     ChangedSchedule,
@@ -19,13 +25,19 @@ from jobs_admin.api.views.schedules import (
     ScheduleView,
     TriggeredSchedule,
 )
+from jobs_admin.queues.contract import has_payload_schema, published_contract
 from jobs_admin.queues.read import known_queue
 from jobs_admin.reads.job_states import job_states
 from jobs_admin.rpc.router import answered_by
-from jobs_admin.schedules.definition import contract_of, has_payload_schema, read_definition
+from jobs_admin.schedules.definition import read_definition
 from jobs_admin.schedules.views import detail_view, schedule_view
 from jobs_admin.workers.views import known_workers
-from trellis_jobs.errors import ScheduleDeclared, ScheduleNotFound, ScheduleRefused
+from trellis_jobs.errors import (
+    DeclarationError,
+    ScheduleDeclared,
+    ScheduleNotFound,
+    ScheduleRefused,
+)
 from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.record import Pause
 from trellis_jobs.model.worker_states import WorkerState
@@ -101,7 +113,8 @@ class ScheduleMethods:
     async def put(self, request: inputs.PutScheduleInput, caller: Caller) -> ChangedSchedule:
         address, by = _address(request), _actor(request, caller)
         with _refusals():
-            queue = contract_of(await known_queue(self.connection, request.service, request.type))
+            found = await known_queue(self.connection, request.service, request.type)
+            queue = published_contract(found)
             definition = read_definition(request, queue)
             now = await self.clock.now()
             changed, outcome = await self.actions.put(address, definition, by=by, now=now)
@@ -201,5 +214,7 @@ def _refusals() -> Iterator[None]:
         raise NotFound(missing.schedule, resource="Schedule") from None
     except QueueMissing as missing:
         raise NotFound(missing.name, resource="Queue", why=missing.why) from None
+    except (ContractMissing, DeclarationError) as unusable:
+        raise Invalid(str(unusable), [Issue(CONTRACT_ISSUE, str(unusable))]) from None
     except (ScheduleDeclared, ScheduleRefused) as refusal:
         raise Invalid(str(refusal), [Issue("/name", str(refusal))]) from None

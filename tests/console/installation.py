@@ -95,7 +95,7 @@ class ConsoleInstallation:
         for values in self._values(place):
             names = set(_PARAMETER.findall(template))
             assert names <= values.keys(), f"no value for {names - values.keys()} of {template}"
-            path = _PARAMETER.sub(lambda found: quote(values[found[1]], safe=""), template)
+            path = re.sub(r":\w+\}", "}", template).format_map(_quoted(values))
             query = _QUERIES.get(template, lambda _: {})(self)
             yield f"{path}?{urlencode(query)}" if query else path
             if not names:
@@ -126,6 +126,10 @@ class ConsoleInstallation:
                 for ref in self.jobs.values()
             ]
         return [queue]
+
+
+def _quoted(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: quote(value, safe="") for name, value in values.items()}
 
 
 @asynccontextmanager

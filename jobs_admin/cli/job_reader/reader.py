@@ -11,9 +11,10 @@ from jobs_admin.api.errors import Unexpected
 from jobs_admin.api.views.jobs import ExplanationView, JobSecrets, JobView, LogEntry
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import as_sentence
-from jobs_admin.cli.job_reader.job_view import view_of
-from jobs_admin.cli.job_reader.log_entries import entries_in_log, recorded, secrets_in_log
+from jobs_admin.cli.job_reader.log_entries import entries_in_log, secrets_in_log
 from jobs_admin.cli.render.output import print_stderr
+from jobs_admin.explain.job_view import view_of
+from jobs_admin.explain.log_records import recorded
 from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.identity import JobAddress

@@ -10,7 +10,6 @@ import typer
 from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.job_names import JobArgument, parse_job
-from jobs_admin.cli.job_reader.log_entries import recorded
 from jobs_admin.cli.job_reader.reader import open_reader
 from jobs_admin.cli.jobs.timeline import render_timeline
 from jobs_admin.cli.render.output import (
@@ -22,6 +21,7 @@ from jobs_admin.cli.render.output import (
 )
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
+from jobs_admin.explain.log_records import recorded
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import TimelineSpan, timeline
 

@@ -14,13 +14,13 @@ from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit, Missing, report_error
 from jobs_admin.cli.filters import moment
 from jobs_admin.cli.job_names import JobArguments, parse_job
-from jobs_admin.cli.job_reader.job_view import view_of
-from jobs_admin.cli.job_reader.log_entries import recorded
 from jobs_admin.cli.job_reader.reader import JobReader, open_reader
 from jobs_admin.cli.jobs.detail import JobDetail
 from jobs_admin.cli.render.output import Output, console, print_json
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
+from jobs_admin.explain.job_view import view_of
+from jobs_admin.explain.log_records import recorded
 from trellis_jobs.errors import JobNotFound, JobsError
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import TimelineEntry, replay

@@ -77,15 +77,14 @@ def _details(event: Event, job: Job | None) -> str:
 
 def _description(event: e.Described) -> str:
     run_at = f"delayed until {stamp(event.run_at)}" if isinstance(event, e.Scheduled) else ""
-    decision = _decision(event) if isinstance(event, e.Scheduled | e.Retried) else ""
-    return "; ".join(filter(None, (run_at, decision, _payload(event))))
+    return "; ".join(filter(None, (run_at, _decision(event), _payload(event))))
 
 
 def _payload(event: e.Described) -> str:
     return json.dumps(redacted(event.payload, event.secrets), ensure_ascii=False)
 
 
-def _decision(event: e.Decided | e.Retried | e.Scheduled) -> str:
+def _decision(event: e.Decided | e.Described) -> str:
     """Who made the decision, and why."""
     return ": ".join(filter(None, (f"by {event.by}" if event.by else "", event.reason)))
 
