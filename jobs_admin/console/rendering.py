@@ -32,7 +32,12 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
-            age=age, duration=format_duration, json=_json, plural=plural, short_id=short_id
+            age=age,
+            duration=format_duration,
+            json=_json,
+            json_line=_json_line,
+            plural=plural,
+            short_id=short_id,
         )
         self._environment.globals.update(screens=screens, local_time=local_time)
 
@@ -43,3 +48,7 @@ class Renderer:
 
 def _json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode()
+
+
+def _json_line(value: Any) -> str:
+    return orjson.dumps(value, default=str).decode()

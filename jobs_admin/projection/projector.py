@@ -179,6 +179,7 @@ class Projector:
         self.rebuilding = None
         self._was_open = True
         self._is_open.set()
+        self.recent.begin(ingest.position.sequence)
         self._announce(ingest.position.sequence)
         return file
 

@@ -18,23 +18,31 @@ _MAX_JOBS: Final = 500
 
 
 class RecentChanges:
-    """Keeps batches as they are, and reads their subjects only when a reader asks."""
+    """Keeps the subjects of batches as they are, and reads them only when a reader asks."""
 
     def __init__(self) -> None:
-        self._batches: deque[tuple[int, int, list[str]]] = deque(maxlen=_MAX_BATCHES)
+        self._batches: deque[tuple[int, list[str]]] = deque()
+        self._known_after = 0
+
+    def begin(self, position: int) -> None:
+        """What follows this position will be known, and nothing else."""
+        self._batches.clear()
+        self._known_after = position
 
     def add(self, batch: Sequence[LogMessage]) -> None:
         names = [message.subject for message in batch[: _MAX_JOBS + 1]]
-        self._batches.append((batch[0].sequence, batch[-1].sequence, names))
+        self._batches.append((batch[-1].sequence, names))
+        if len(self._batches) > _MAX_BATCHES:
+            self._known_after, _ = self._batches.popleft()
 
     def jobs_after(self, sequence: int) -> tuple[str, ...] | None:
         """Return `service/type/id` of each changed job; None if there may be others."""
-        newer = [batch for batch in self._batches if batch[1] > sequence]
-        if not newer or newer[0][0] > sequence + 1:
+        if sequence < self._known_after:
             return None
-        names = [name for _, _, batch in newer for name in batch]
-        jobs = dict.fromkeys(job for job in map(_job, names) if job is not None)
-        return tuple(jobs) if len(names) <= _MAX_JOBS else None
+        names = [name for last, batch in self._batches if last > sequence for name in batch]
+        if len(names) > _MAX_JOBS:
+            return None
+        return tuple(dict.fromkeys(job for job in map(_job, names) if job is not None))
 
 
 def _job(subject: str) -> str | None:

@@ -1,1 +1,1 @@
-"""The web console: its pages over HTTP, and in a real browser."""
+"""The web console, over HTTP and in a browser."""
