@@ -83,4 +83,4 @@ def _name_of(host: str) -> str | None:
 def _is_same_origin(headers: Headers, host: str) -> bool:
     origin = headers.get("origin")
     is_from_here = headers.get("sec-fetch-site") == "same-origin"
-    return is_from_here and (origin is None or urlsplit(origin).netloc == host)
+    return is_from_here and (origin is None or origin.partition("://")[2] == host)

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Error, Page, Route, async_playwright
+
+from tests.support.facts import until
 
 # A hundred times what a page takes here.
 _TIMEOUT_MS: Final = 20_000
@@ -53,8 +55,15 @@ class Tab:
         return response.status
 
     async def until(self, script: str, argument: Any = None) -> None:
-        """Wait until an expression is true in the page."""
-        await self.page.wait_for_function(script, arg=argument)
+        """Wait until an expression is true in the page, whose policy forbids to poll within it."""
+
+        async def holds() -> bool:
+            try:
+                return bool(await self.page.evaluate(script, argument))
+            except Error:  # the page is being replaced by another
+                return False
+
+        await until(holds, script)
 
     async def until_live(self) -> None:
         """Wait until the page gets hints: until then it may have missed a change."""

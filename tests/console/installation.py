@@ -89,6 +89,15 @@ class ConsoleInstallation:
             for path in self.filled(template)
         ]
 
+    def change_paths(self) -> list[str]:
+        """Every POST route of the console."""
+        return [
+            path
+            for screen in SCREENS
+            for template in screen.changes
+            for path in self.filled(template)
+        ]
+
     def filled(self, template: str) -> Iterator[str]:
         """Fails for a parameter that is not known here: add it to `_values`."""
         place = template.split("/")[1]

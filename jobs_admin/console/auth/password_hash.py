@@ -39,9 +39,9 @@ class PasswordHash:
     parallel: int = _PARALLEL
 
     @classmethod
-    def of(cls, password: str) -> PasswordHash:
+    def of(cls, password: str, *, cost: int = _COST) -> PasswordHash:
         salt = secrets.token_bytes(_SALT_BYTES)
-        return cls(salt, _scrypt(password, salt, _COST, _BLOCK_SIZE, _PARALLEL))
+        return cls(salt, _scrypt(password, salt, cost, _BLOCK_SIZE, _PARALLEL), cost)
 
     @classmethod
     def parse(cls, text: str) -> PasswordHash:

@@ -150,8 +150,9 @@ function focusRow(step) {
   if (all.length === 0) return;
   const at = all.indexOf(document.activeElement?.closest("[data-row]"));
   const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
-  const inside = next.querySelector("a, button, input");
-  (inside ?? next).focus();
+  // Enter on the focused element opens what a click on the row opens.
+  const opens = [...next.querySelectorAll("a")].find((link) => link.matches(`[href="${next.dataset.open}"]`));
+  (opens ?? next.querySelector("a, button, input") ?? next).focus();
 }
 
 function selectRow() {
