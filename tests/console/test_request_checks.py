@@ -113,7 +113,9 @@ FORBIDDEN: Final = {
     "an inline script": re.compile(r"<script(?![^>]*\ssrc=)", re.IGNORECASE),
     "something from another host": re.compile(r"(?:src|href|action)\s*=\s*[\"']?(?:https?:)?//"),
     "an attribute without quotes": re.compile(r"\s[\w-]+=\{\{"),
-    "a value as an address": re.compile(r"(?:href|src|action)=[\"']\{\{(?!\s*(?:\w+\.)?\w*path)"),
+    "a value as an address": re.compile(
+        r"(?:href|src|action)=[\"']\{\{(?!\s*[\w.]*(?:path|href|link))"
+    ),
     "a script in an attribute of htmx": re.compile(r"hx-on|hx-vals=[\"']js:|javascript:"),
 }
 
