@@ -7,7 +7,6 @@ async with visit(browser, shop.address) as tab:
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +20,7 @@ from tests.support.facts import until
 
 # A hundred times what a page takes here.
 _TIMEOUT_MS: Final = 20_000
-_CHROMIUM: Final = os.environ.get("CHROMIUM") or shutil.which("chromium")
+_CHROMIUM: Final = shutil.which("chromium") or shutil.which("google-chrome")
 WHY_NOT: Final = "" if _CHROMIUM else "there is no chromium: apt-get install chromium"
 # Before any script of the page: what the browser forbade goes to the console, which is read here.
 _REPORT_VIOLATIONS: Final = """
