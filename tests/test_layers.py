@@ -90,6 +90,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jobs_admin.queues": ADMIN,
     "jobs_admin.creation": (*ADMIN, "trellis_jobs.producer", "jobs_admin.queues"),
+    "jobs_admin.bundle": (*ADMIN, "jobs_admin.explain"),
     "jobs_admin.doctor": (*ADMIN, "jobs_admin.workers"),
     "jobs_admin.health": (*ADMIN, "jobs_admin.config", "jobs_admin.loops", "jobs_admin.reads"),
     "jobs_admin.operations": (*ADMIN, "jobs_admin.actions", "jobs_admin.reads"),

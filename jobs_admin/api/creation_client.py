@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         CreationPreview,
         PayloadTemplate,
     )
-    from trellis_jobs.model.json_values import Json
 
 
 class CreateArguments(TypedDict, total=False):
@@ -54,7 +53,7 @@ class CreationClient:
         return (await self._rpcs.ask(Rpcs.RECENT_PAYLOADS, **fields)).payloads
 
     async def preview(
-        self, service: str, type: str, payload: Json, **options: Unpack[CreateArguments]
+        self, service: str, type: str, payload: Any, **options: Unpack[CreateArguments]
     ) -> CreationPreview:
         """Check a job, and say what would become of it if it were created now."""
         fields: dict[str, Any] = {**_fields(service, type, payload), **options, "dry_run": True}
@@ -64,7 +63,7 @@ class CreationClient:
         return reply.preview
 
     async def create(
-        self, service: str, type: str, payload: Json, **options: Unpack[CreateArguments]
+        self, service: str, type: str, payload: Any, **options: Unpack[CreateArguments]
     ) -> CreatedJobView:
         """Create a job. Raises Invalid, whose issues name the fields.
 
@@ -77,5 +76,5 @@ class CreationClient:
         return reply.created
 
 
-def _fields(service: str, type: str, payload: Json) -> dict[str, Any]:
+def _fields(service: str, type: str, payload: Any) -> dict[str, Any]:
     return {"service": service, "type": type, "payload": payload}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.payload_types import PayloadType
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-# These have fields of their own in the view, or an RPC of their own.
+# These have separate fields in the view, or a separate RPC.
 _APART: Final = frozenset({"payload", "result", "keyConcurrency", "queue", "docs", "schedules"})
 
 

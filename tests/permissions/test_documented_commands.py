@@ -33,7 +33,7 @@ WALK: Final = (
     ("infra plan", "provisioner", "--app", HOUSE),
     ("infra check", "provisioner"),
     ("infra apply", "provisioner", "--yes"),
-    ("jobs create", "house", "house/unattended", "{}"),
+    ("jobs create", "maker", "house/unattended", "{}"),
     ("services", "reader"),
     ("workers list", "reader"),
     ("workers list", "foreman"),

@@ -237,6 +237,22 @@ OF_OPERATORS: Final = (
         "jobs-admin",
         call("take alarms", "CONSUMER.MSG.NEXT.JOBS_ALARMS_house.due", PULL, undone=True),
     ),
+    *(
+        (who, Deed("create a job", "rpc.v1.Jobs.Create", "{}", undone=True))
+        for who in ("reader", "changer", "watcher", "keeper", "foreman", "director", "provisioner")
+    ),
+    *(
+        ("maker", Deed(f"call {name}", f"rpc.v1.Jobs.{name}", "{}", undone=True))
+        for name in ("Cancel", "Retry", "Operate", "List", "GetSecrets", "PutSchedule")
+    ),
+    ("maker", Deed("create past the admin runtime", f"{JOB}.created", EVENT)),
+    ("maker", Deed("write a key", KEY, "{}")),
+    ("maker", call("read the log", f"DIRECT.GET.JOBS.{JOB}.>")),
+    *(
+        (who, Deed(f"call {name}", f"rpc.v1.Jobs.{name}", "{}", undone=True))
+        for who in ("changer", "watcher", "foreman")
+        for name in ("GetContract", "RecentPayloads")
+    ),
     ("reader", Deed("write an operation", OPERATION, "{}")),
     ("changer", Deed("write an operation", OPERATION, "{}")),
     ("watcher", Deed("write an operation", OPERATION, "{}")),

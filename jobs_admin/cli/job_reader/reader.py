@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Unexpected
@@ -21,6 +21,20 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import replay
 
 T = TypeVar("T")
+
+
+class JobSource(Protocol):
+    """What commands that show a job read it from."""
+
+    async def job(self, job: str | JobAddress) -> JobView: ...
+
+    async def secrets(self, job: str | JobAddress) -> JobSecrets:
+        """The payload and result without redaction."""
+
+    async def explanation(self, job: JobView) -> ExplanationView | None: ...
+
+    async def entries(self, job: str | JobAddress) -> list[LogEntry]: ...
+
 
 # It is not running, does not answer in time, or its projection is not ready.
 _NO_ANSWER: Final = (ServiceMissing, NotConfirmed, Unexpected)

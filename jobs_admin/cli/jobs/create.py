@@ -77,11 +77,11 @@ def create_job(
     given: CreateOptions,
     run_time: RunTimeOptions,
     queue: Annotated[
-        str | None, typer.Argument(metavar="[QUEUE]", help="A queue, as service/type.")
+        str | None, typer.Argument(metavar="QUEUE", help="A queue, as service/type.")
     ] = None,
     payload: Annotated[
         str | None,
-        typer.Argument(metavar="[JSON]", help="The payload; @FILE reads a file, - reads stdin."),
+        typer.Argument(metavar="JSON", help="The payload; @FILE reads a file, - reads stdin."),
     ] = None,
 ) -> None:
     """Create a job in any queue.

@@ -84,7 +84,7 @@ class CreateOptions:
     by: By = None
 
     def check(self) -> None:
-        if self.timeout is not None and not self.wait:
+        if self.wait_seconds is not None and not self.wait:
             raise typer.BadParameter("it has an effect only with --wait", param_hint="--timeout")
         if self.if_new and self.job_id is None:
             raise typer.BadParameter("it needs --id", param_hint="--if-new")
