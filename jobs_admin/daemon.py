@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.actions.key_names import KeyNames
+from jobs_admin.audit.trail import AuditTrail
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.doctor.checks import Installation
 from jobs_admin.health import PROJECTOR, Health
@@ -22,17 +23,23 @@ from jobs_admin.operations.run import RunContext
 from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, Runner
 from jobs_admin.parts import Parts, assemble
 from jobs_admin.queues.actions import QueueActions
+from jobs_admin.rpc.audit_methods import AuditMethods
+from jobs_admin.rpc.audited import audited
 from jobs_admin.rpc.change_methods import ChangeMethods
 from jobs_admin.rpc.creation_methods import CreationMethods
+from jobs_admin.rpc.doctor_methods import DoctorMethods, Examination
+from jobs_admin.rpc.history_methods import HistoryMethods
 from jobs_admin.rpc.insight_methods import InsightMethods
 from jobs_admin.rpc.job_methods import JobMethods
 from jobs_admin.rpc.key_methods import KeyMethods
 from jobs_admin.rpc.operation_methods import OperationMethods
+from jobs_admin.rpc.queue_facts import QueueFacts
 from jobs_admin.rpc.queue_methods import QueueMethods
 from jobs_admin.rpc.router import Router
 from jobs_admin.rpc.schedule_methods import ScheduleMethods
 from jobs_admin.rpc.service_methods import ServiceMethods
 from jobs_admin.rpc.startup import until_readable
+from jobs_admin.rpc.suggest_methods import SuggestMethods
 from jobs_admin.rpc.worker_methods import WorkerMethods
 from jobs_admin.workers.directives import WorkerDirectives
 from trellis_jobs.contract.permissions.grants import inbox_prefix
@@ -49,6 +56,7 @@ from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.plan import Act
 from trellis_jobs.jetstream.setup.provision import plan, provision
 from trellis_jobs.model import subjects
+from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -72,6 +80,7 @@ JUNK: Final = "junk"
 OPERATIONS: Final = "operations"
 WORKERS: Final = "worker records"
 SCHEDULES: Final = "schedule records"
+AUDIT: Final = "audit records"
 _REMEDY: Final = "start a service that may provision, or run `trellis-jobs admin serve --provision`"
 
 
@@ -111,7 +120,7 @@ async def serving(
         runner = _runner(parts)
         running = asyncio.create_task(_run(_loops(parts, runner)))
         opened.push_async_callback(_end, running)
-        router = Router(_methods(parts, runner), environment.new_id, lambda: connection.max_payload)
+        router = _router(parts, runner)
         if parts.projector is not None:
             await until_readable(connection, parts.projector)
         rpc_server = RpcServer(connection, router.answer, router.refuse)
@@ -130,11 +139,17 @@ async def serving(
         )
 
 
+def _router(parts: Parts, runner: Runner) -> Router:
+    new_id = parts.environment.new_id
+    trail = AuditTrail(parts.control, subjects.AuditRecorder.ADMIN, new_id)
+    return Router(audited(_methods(parts, runner), trail), new_id, parts.max_reply_bytes)
+
+
 def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
-    max_reply_bytes = parts.max_reply_bytes
+    max_reply_bytes, facts = parts.max_reply_bytes, _queue_facts(parts)
     return {
-        **JobMethods(readers, progress, parts.actions, parts.clock, max_reply_bytes).table(),
+        **_job_methods(parts),
         **OperationMethods(
             readers=readers,
             progress=progress,
@@ -153,15 +168,36 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
         ).table(),
         **ServiceMethods(readers, progress, parts.clock).table(),
         **ChangeMethods(parts.projector, progress.progress).table(),
+        **HistoryMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            clock=parts.clock,
+            max_reply_bytes=max_reply_bytes,
+        ).table(),
         **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
         **_schedule_methods(parts),
-        **_queue_methods(parts),
         **CreationMethods(
             connection=parts.connection,
             readers=readers,
             progress=progress,
             creator=parts.creator,
             max_reply_bytes=max_reply_bytes,
+        ).table(),
+        **_queue_methods(parts, facts),
+        **_doctor_methods(parts, facts),
+        **SuggestMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            monotonic=parts.environment.monotonic,
+        ).table(),
+        **AuditMethods(
+            readers=readers,
+            progress=progress,
+            registry=parts.audit,
+            records=parts.control,
+            clock=parts.clock,
         ).table(),
         **InsightMethods(
             connection=parts.connection,
@@ -175,18 +211,41 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     }
 
 
-def _queue_methods(parts: Parts) -> Mapping[str, Method]:
-    return QueueMethods(
-        installation=parts.installation,
+def _job_methods(parts: Parts) -> Mapping[str, Method]:
+    return JobMethods(
+        parts.readers,
+        parts.progress,
+        parts.actions,
+        parts.clock,
+        parts.max_reply_bytes,
+        dead_retention=parts.config.retention.ages.get(JobState.DEAD),
+    ).table()
+
+
+def _queue_facts(parts: Parts) -> QueueFacts:
+    return QueueFacts(
+        connection=parts.connection,
         readers=parts.readers,
-        progress=parts.progress,
-        health=parts.health,
-        actions=QueueActions(parts.connection, parts.installation.features),
         clock=parts.clock,
         workers=parts.workers,
+        keys=parts.keys,
+    )
+
+
+def _queue_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
+    actions = QueueActions(parts.connection, parts.installation.features)
+    return QueueMethods(facts=facts, progress=parts.progress, actions=actions).table()
+
+
+def _doctor_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
+    examination = Examination(
+        installation=parts.installation,
+        facts=facts,
+        health=parts.health,
         schedules=parts.schedules,
         grace=parts.config.overdue_grace,
-    ).table()
+    )
+    return DoctorMethods(examination, parts.environment.monotonic).table()
 
 
 def _schedule_methods(parts: Parts) -> Mapping[str, Method]:
@@ -213,8 +272,10 @@ def _loops(parts: Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, Non
     """Return the loops by name; with `--mode rpc-only` only those that read."""
     read_workers = partial(parts.workers.run, WorkerFeed(parts.connection))
     read_schedules = partial(parts.schedules.run, ScheduleFeed(parts.connection))
+    read_audit = partial(parts.audit.run, parts.connection)
     reading = {
         WORKERS: parts.loops.keep_running(WORKERS, read_workers),
+        AUDIT: parts.loops.keep_running(AUDIT, read_audit),
         SCHEDULES: parts.loops.keep_running(SCHEDULES, read_schedules),
     }
     if parts.projector is None:

@@ -14,12 +14,14 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from jobs_admin.api import inputs
+from jobs_admin.api.views.audit import AuditPage
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.changes import ChangesView
 from jobs_admin.api.views.creation import CreateReply, OneContract, RecentPayloads
-from jobs_admin.api.views.dead_groups import DeadGroups
-from jobs_admin.api.views.doctor import Diagnosis
+from jobs_admin.api.views.dead_groups import DeadGroups, ErrorGroups
+from jobs_admin.api.views.doctor import AttentionView, Diagnosis
 from jobs_admin.api.views.health import HealthView
+from jobs_admin.api.views.history import HistoryView, JobsAtView, StatsAtView
 from jobs_admin.api.views.jobs import (
     ChangedJob,
     ExplanationView,
@@ -39,6 +41,8 @@ from jobs_admin.api.views.schedules import (
     TriggeredSchedule,
 )
 from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+from jobs_admin.api.views.suggestions import Suggestions
+from jobs_admin.api.views.tail import TailView
 from jobs_admin.api.views.workers import DirectedWorkers, WorkerProcessView
 from trellis_jobs.model import subjects
 
@@ -104,15 +108,21 @@ def _changes(name: str, input_type: type[In], output: type[Out]) -> Rpc[In, Out]
 class Rpcs:
     HEALTH = _reads("Jobs.Health", inputs.Nothing, HealthView)
     CHANGES = _reads("Jobs.Changes", inputs.ChangesInput, ChangesView)
+    TAIL = _reads("Jobs.Tail", inputs.TailInput, TailView)
     LIST_SERVICES = _reads("Jobs.ListServices", inputs.PageInput, Page[ServiceView])
     LIST_IGNORED = _reads("Jobs.ListIgnored", inputs.QueuePageInput, Page[IgnoredView])
     STATS = _reads("Jobs.Stats", inputs.StatsInput, StatsView)
+    HISTORY = _reads("Jobs.History", inputs.HistoryInput, HistoryView)
+    STATS_AT = _reads("Jobs.StatsAt", inputs.StatsAtInput, StatsAtView)
+    LIST_AT = _reads("Jobs.ListAt", inputs.ListAtInput, JobsAtView)
     LIST = _reads("Jobs.List", inputs.ListInput, JobPage)
     LIST_DLQ = _reads("Jobs.ListDLQ", inputs.DeadInput, JobPage)
     GROUP_DLQ = _reads("Jobs.GroupDLQ", inputs.FilterInput, DeadGroups)
+    GROUP_ERRORS = _reads("Jobs.GroupErrors", inputs.GroupErrorsInput, ErrorGroups)
+    SUGGEST = _reads("Jobs.Suggest", inputs.SuggestInput, Suggestions)
     GET = _finds("Jobs.Get", inputs.JobInput, OneJob)
     GET_SECRETS = Rpc(
-        "Jobs.GetSecrets", inputs.JobInput, JobSecrets, Capability.SECRETS, may_miss=True
+        "Jobs.GetSecrets", inputs.SecretsInput, JobSecrets, Capability.SECRETS, may_miss=True
     )
     EVENTS = _finds("Jobs.Events", inputs.EventsInput, Page[LogEntry])
     EXPLAIN = _finds("Jobs.Explain", inputs.JobInput, ExplanationView)
@@ -140,11 +150,13 @@ class Rpcs:
         "Jobs.TriggerSchedule", inputs.ChangeScheduleInput, TriggeredSchedule
     )
     DELETE_SCHEDULE = _changes("Jobs.DeleteSchedule", inputs.ChangeScheduleInput, DeletedSchedule)
+    LIST_AUDIT = _reads("Jobs.ListAudit", inputs.AuditInput, AuditPage)
     LIST_WORKERS = _reads("Jobs.ListWorkers", inputs.WorkersInput, Page[WorkerProcessView])
     DIRECT_WORKERS = Rpc(
         "Jobs.DirectWorkers", inputs.DirectInput, DirectedWorkers, Capability.WORKERS
     )
     DOCTOR = _reads("Jobs.Doctor", inputs.Nothing, Diagnosis)
+    ATTENTION = _reads("Jobs.Attention", inputs.Nothing, AttentionView)
     CANCEL = _changes("Jobs.Cancel", inputs.ActionInput, ChangedJob)
     RETRY = _changes("Jobs.Retry", inputs.ActionInput, ChangedJob)
     REPLAY_DLQ = _changes("Jobs.ReplayDLQ", inputs.ActionInput, ChangedJob)

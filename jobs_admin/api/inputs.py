@@ -17,10 +17,13 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from jobs_admin.api.job_filter import FilterFields, JobFilter
+from jobs_admin.api.views.history import PastPart
 from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
+from jobs_admin.api.views.suggestions import SuggestedField
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.durations import LONGEST
+from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.schedules.cron import MAX_EXPRESSION_LENGTH
 from trellis_jobs.model.schedules.definition import (
     DEFAULT_MAX_CATCH_UP,
@@ -38,8 +41,15 @@ _MILLISECOND = timedelta(milliseconds=1)
 MAX_PAUSE = timedelta(days=3650)
 MAX_TICKS = 100
 MAX_TEMPLATES = 50
+MAX_HISTORY_STEPS = 360
+MAX_PAST_JOBS = 100
+_HOUR_MINUTES = 60
+
+_JOB_PATTERN = r"^[A-Za-z0-9_-]{1,128}(/[A-Za-z0-9_-]{1,128}){2}$"
+_GROUP_PATTERN = r"^[0-9a-f]{16}$"
 
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
+JobName = Annotated[str, Field(pattern=_JOB_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // _MILLISECOND)]
 # Keys are made from payloads; a key that is longer than this can be named by its hash.
@@ -91,6 +101,16 @@ class ChangesInput(Nothing):
     wait_ms: Annotated[int, Field(ge=0, le=5_000)] = 0
 
 
+class TailInput(Nothing):
+    """The newest events after `afterSeq`; without it, the newest ones."""
+
+    after_seq: Annotated[int | None, Field(ge=0, le=_MAX_SEQUENCE)] = None
+    service: Token | None = None
+    type: Token | None = None
+    kind: EventKind | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
+
+
 class Before(Nothing):
     """A job's position in lists: the page begins after that job, even if it has been removed."""
 
@@ -109,7 +129,12 @@ class JobFilterInput(FilterFields, ReadInput):
     id_prefix: Token | None = None
     error: Text | None = None
     app_version: Text | None = None
+    request_id: Text | None = None
+    trace_id: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
+    schedule: Token | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
+    error_group: Annotated[str | None, Field(pattern=_GROUP_PATTERN)] = None
+    jobs: Annotated[list[JobName] | None, Field(max_length=MAX_PAGE_SIZE)] = None
 
     def to_filter(self, state: list[JobState] | None) -> JobFilter:
         fields = {name: getattr(self, name) for name in FilterFields.model_fields}
@@ -141,6 +166,29 @@ class ListInput(DeadInput):
     state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
 
 
+ErrorState = Literal[JobState.FAILED, JobState.RETRY, JobState.DEAD]
+
+
+class GroupErrorsInput(FilterInput):
+    """Without `state`, jobs in all of these states are grouped."""
+
+    state: Annotated[list[ErrorState], Field(min_length=1, max_length=3)] = [
+        JobState.FAILED,
+        JobState.RETRY,
+        JobState.DEAD,
+    ]
+
+
+class SuggestInput(ReadInput):
+    """`service` and `type` restrict the suggestions of states, types and payload fields."""
+
+    field: SuggestedField
+    prefix: Annotated[str, Field(max_length=500)] = ""
+    service: Token | None = None
+    type: Token | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+
+
 class JobInput(ReadInput):
     """`service` and `type` are needed only when several queues have a job with this id."""
 
@@ -157,6 +205,48 @@ class StatsInput(ReadInput):
     window_minutes: Annotated[int, Field(ge=1, le=1_440)] = 5
 
 
+class HistoryInput(ReadInput):
+    """From `since` to `until`, or now, in steps of one minute or of whole hours.
+
+    `perQueue`: also for each queue.
+    """
+
+    since: Moment
+    until: Moment | None = None
+    step_minutes: Annotated[int, Field(ge=1, le=30 * 24 * _HOUR_MINUTES)] = _HOUR_MINUTES
+    service: Token | None = None
+    type: Token | None = None
+    per_queue: bool = False
+
+    @model_validator(mode="after")
+    def _is_step(self) -> HistoryInput:
+        if self.step_minutes != 1 and self.step_minutes % _HOUR_MINUTES:
+            raise ValueError("stepMinutes must be 1 or whole hours: 60, 120, …")
+        return self
+
+
+class StatsAtInput(ReadInput):
+    at: Moment
+    service: Token | None = None
+    type: Token | None = None
+
+
+class PastAfter(Nothing):
+    """`nextAfter` of the reply before."""
+
+    part: PastPart
+    stored_at: Moment
+    first_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
+
+
+class ListAtInput(StatsAtInput):
+    """Jobs that were in one of these states at that moment, or all jobs."""
+
+    state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAST_JOBS)] = 50
+    after: PastAfter | None = None
+
+
 class EventsInput(JobInput):
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
@@ -167,6 +257,25 @@ class ActionInput(JobInput):
 
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class SecretsInput(JobInput):
+    """The audit records who has seen the secrets, and why."""
+
+    by: Text | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class AuditInput(PageInput):
+    """`since` and `until` compare with the server's time when an action was stored."""
+
+    by: Text | None = None
+    verb: Text | None = None
+    target: Text | None = None
+    service: Token | None = None
+    type: Token | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class RescheduleInput(ActionInput):

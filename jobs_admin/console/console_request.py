@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from jobs_admin.console.shared_reads import SharedReads
 from jobs_admin.console.users import Role
 from trellis_jobs.environment import new_id
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from jobs_admin.console.users import User
 
 _MAX_FORM_BYTES: Final = 2 * 1024 * 1024
+_MAX_OFFSET: Final = 10_000_000
 _MIN_SEQUENCE: Final = "x-min-seq"
 _REQUEST_ID: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
@@ -47,6 +49,7 @@ class ConsoleContext:
     live: LiveHints
     renderer: Renderer
     now: Callable[[], datetime]
+    shared: SharedReads = field(default_factory=SharedReads)
 
 
 class ConsoleRequest:
@@ -82,6 +85,13 @@ class ConsoleRequest:
 
     def may(self, role: Role) -> bool:
         return role in self.console.connections.available(self.user)
+
+    @property
+    def offset(self) -> int:
+        """Where a page of a list begins; 0 if its address does not say."""
+        text = self.query.get("offset", "")
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_OFFSET))
+        return min(int(text), _MAX_OFFSET) if is_number else 0
 
     @property
     def min_seq(self) -> int:

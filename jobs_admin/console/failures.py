@@ -8,6 +8,7 @@ from typing import Final
 from jobs_admin.api.errors import Busy, Denied, Invalid, NotFound
 from jobs_admin.console.connections import RoleMissing
 from jobs_admin.console.console_request import FormTooLarge
+from jobs_admin.console.form_values import FormInvalid
 from trellis_jobs.errors import JobsError, NoAnswer, NotPermitted, ServiceMissing
 
 
@@ -29,6 +30,7 @@ _ANSWERS: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (
         "It may have been removed after its retention time, or the link is incomplete.",
     ),
     (Invalid, 409, "Not possible", "Go back, change what is named above, and try again."),
+    (FormInvalid, 422, "Not possible", "Go back, correct the form, and send it again."),
     (RoleMissing, 403, "Not permitted", "Nothing was changed."),
     (Denied, 403, "Not permitted", _DENIED),
     (NotPermitted, 403, "Not permitted", _DENIED),

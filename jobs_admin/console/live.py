@@ -7,6 +7,7 @@ A page gets a hint and no data: it reads again. One request to the admin runtime
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,10 @@ log = logging.getLogger(__name__)
 EVERYTHING: Final = "all"
 # A page that shows what is not in the log names this topic, and reads again every second.
 EVERY_SECOND: Final = "second"
+# The same every five seconds, for pages that cost more or whose facts change slowly.
+SLOWLY: Final = "slowly"
 _TICK: Final = 1.0
+_TICKS_OF_SLOW: Final = 5
 _WAIT: Final = 2.0
 _RETRY_DELAY: Final = 2.0
 # After a hint the next one waits for this long, so that a busy log causes few reads.
@@ -86,10 +90,11 @@ class LiveHints:
         self._tasks = []
 
     async def _tick(self) -> None:
-        while True:
+        for tick in itertools.count(1):
             await asyncio.sleep(_TICK)
+            is_slow = tick % _TICKS_OF_SLOW == 0
             for each in self._subscribers:
-                if EVERY_SECOND in each.topics:
+                if EVERY_SECOND in each.topics or (is_slow and SLOWLY in each.topics):
                     each.hint(self._sequence)
 
     async def _follow(self) -> None:

@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 import jinja2
 import orjson
 
-from jobs_admin.console.words import age, local_time, plural, short_id
+from jobs_admin.console import links
+from jobs_admin.console.charts.meter import meter
+from jobs_admin.console.charts.percentile_bars import percentile_bars
+from jobs_admin.console.charts.sparkline import sparkline
+from jobs_admin.console.charts.stacked_bars import stacked_bars
+from jobs_admin.console.words import (
+    age,
+    local_time,
+    milliseconds,
+    number,
+    plural,
+    share,
+    short_id,
+    size,
+)
 from trellis_jobs.model.durations import format_duration
 
 if TYPE_CHECKING:
@@ -36,10 +50,20 @@ class Renderer:
             duration=format_duration,
             json=_json,
             json_line=_json_line,
+            milliseconds=milliseconds,
+            number=number,
             plural=plural,
+            share=share,
             short_id=short_id,
+            size=size,
         )
-        self._environment.globals.update(screens=screens, local_time=local_time)
+        self._environment.globals.update(screens=screens, local_time=local_time, links=links)
+        self._environment.globals.update(
+            meter=meter,
+            percentile_bars=percentile_bars,
+            sparkline=sparkline,
+            stacked_bars=stacked_bars,
+        )
 
     def render(self, template: str, values: Mapping[str, Any], *, part: bool = False) -> str:
         layout = _CHANGING_PART if part else _WHOLE_PAGE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from markupsafe import Markup
@@ -10,6 +10,9 @@ from markupsafe import Markup
 from trellis_jobs.model.durations import format_duration
 
 _SHORT_ID: Final = 10
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+_KILO: Final = 1000
+_WHOLE_FROM: Final = 10
 
 
 def age(moment: datetime | None, now: datetime) -> str:
@@ -44,3 +47,28 @@ def plural(count: int, noun: str) -> str:
 def short_id(job_id: str) -> str:
     """The end of an id tells jobs apart: ULIDs of one time begin alike."""
     return job_id if len(job_id) <= _SHORT_ID + 2 else f"{job_id[:4]}…{job_id[-_SHORT_ID + 4 :]}"
+
+
+def milliseconds(length: float | None) -> str:
+    """`1.2 s`; a dash for no time."""
+    return "–" if length is None else format_duration(timedelta(milliseconds=length))
+
+
+def number(count: float | None) -> str:
+    """`1,204`, or `3.2` for a small one with decimals; a dash for none."""
+    if count is None:
+        return "–"
+    return f"{count:,.0f}" if count >= _WHOLE_FROM or count == int(count) else f"{count:.1f}"
+
+
+def share(part: float | None) -> str:
+    """`92 %`; a dash for none."""
+    return "–" if part is None else f"{part * 100:.0f} %"
+
+
+def size(count: int) -> str:
+    """`1.2 MB`."""
+    amount, unit = float(count), 0
+    while amount >= _KILO and unit < len(_UNITS) - 1:
+        amount, unit = amount / _KILO, unit + 1
+    return f"{number(round(amount, 1))} {_UNITS[unit]}"

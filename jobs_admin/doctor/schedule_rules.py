@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.api.views.doctor import About, Subject
 from jobs_admin.doctor.findings import broken, warning
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ def check_schedules(
 
 
 def _overdue(found: Sequence[ScheduleAddress]) -> Iterator[Finding]:
-    for service, addresses in groupby(found, key=lambda each: each.service):
+    for service, grouped in groupby(found, key=lambda each: each.service):
+        addresses = list(grouped)
         yield broken(
-            f"{_names(list(addresses))} overdue: no worker has fired what was due",
+            f"{_names(addresses)} overdue: no worker has fired what was due",
             f"start workers of {service}; if some run, see the runbook "
             '"A schedule does not fire" (docs/operate/runbooks.md)',
+            _about(addresses[0]),
         )
 
 
@@ -38,7 +41,17 @@ def _unreadable(found: Sequence[ScheduleAddress]) -> Iterator[Finding]:
             f"{_names(found)} unreadable to this version",
             "`trellis-jobs schedules get` says why: upgrade the admin runtime, install tzdata, or "
             "delete the schedule",
+            _about(found[0]),
         )
+
+
+def _about(schedule: ScheduleAddress) -> About:
+    return About(
+        subject=Subject.SCHEDULE,
+        service=schedule.service,
+        type=schedule.job_type,
+        name=schedule.schedule,
+    )
 
 
 def _names(found: Sequence[ScheduleAddress]) -> str:

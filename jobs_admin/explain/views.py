@@ -9,6 +9,7 @@ import orjson
 
 from jobs_admin.api.views.jobs import ExplanationView, JobSecrets, LogEntry
 from trellis_jobs.model.job import Entry, Ignored, reduce
+from trellis_jobs.model.timeline import LogRecord
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.event_redaction import redact
 from trellis_jobs.wire.events import Undecodable
@@ -54,6 +55,14 @@ def read_message(message: LogMessage) -> Entry | Undecodable:
     if isinstance(read, Entry | Undecodable):
         return read
     return Undecodable(message.sequence, "a worker's heartbeat, not an event of a job")
+
+
+def log_record(message: LogMessage) -> LogRecord:
+    """A message as timelines take it."""
+    read = read_message(message)
+    return LogRecord(
+        message.sequence, message.stored_at, read if isinstance(read, Entry) else read.reason
+    )
 
 
 def log_entry(message: LogMessage, read: Entry | Undecodable, **effect: Any) -> LogEntry:

@@ -23,6 +23,7 @@ from trellis_jobs.jetstream.log.feed import LogReplaced
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
     from typing import Any
 
@@ -107,12 +108,17 @@ class Projector:
         if self._file is not None:
             self._file.watch.look(damage)
 
-    async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
-        """Remove jobs that retention purged from the log, except what remains of them."""
+    async def forget(
+        self, up_to: Mapping[JobAddress, int], read_job: ReadJob, now: datetime
+    ) -> None:
+        """Remove jobs that retention purged from the log, except what remains of them.
+
+        `now` is the server's time.
+        """
         file = self._file
         if file is not None:
             file.watch.wrote()
-            await file.ingest.forget(up_to, read_job)
+            await file.ingest.forget(up_to, read_job, now)
             file.watch.wrote()
 
     async def forget_undecodable(self, sequences: Sequence[int]) -> None:

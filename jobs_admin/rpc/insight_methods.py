@@ -1,4 +1,4 @@
-"""The RPCs for health, a job's log, its explanation and its secrets."""
+"""The RPCs for health, the log, and a job's log, explanation and secrets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.explain.explain import explain
 from jobs_admin.explain.explanation import Facts
+from jobs_admin.explain.tail import tail_view
 from jobs_admin.explain.views import explanation_view, job_secrets, log_entries
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
@@ -24,8 +25,10 @@ from trellis_jobs.contract.consumer_metadata import read_contract
 from trellis_jobs.errors import DeclarationError, KeyStateMalformed, NotPermitted
 from trellis_jobs.jetstream.alarms.alarms_info import read_alarms_info
 from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.log.tail import LogTail
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
 from trellis_jobs.jetstream.work.messages import WorkMessages
+from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Scheduled
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.states import JobState
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from jobs_admin.api import inputs
     from jobs_admin.api.views.health import HealthView
     from jobs_admin.api.views.jobs import ExplanationView, JobSecrets
+    from jobs_admin.api.views.tail import TailView
     from jobs_admin.health import Health
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
@@ -70,6 +74,7 @@ class InsightMethods:
             [
                 answered_by(Rpcs.HEALTH, self.get_health),
                 answered_by(Rpcs.EVENTS, self.list_events),
+                answered_by(Rpcs.TAIL, self.tail),
                 answered_by(Rpcs.EXPLAIN, self.explain_job),
                 answered_by(Rpcs.GET_SECRETS, self.get_secrets),
             ]
@@ -86,13 +91,21 @@ class InsightMethods:
         part = {"offset": request.offset, "limit": request.limit}
         return Page[LogEntry].of(log_entries(stored, **part), count=len(stored), **part)
 
+    async def tail(self, request: inputs.TailInput, _: Caller) -> TailView:
+        """Read from the log: the projection has no events."""
+        subject = subjects.matching(request.service, request.type, request.kind)
+        log_tail = LogTail(self.connection)
+        if request.after_seq is None:
+            return tail_view(await log_tail.newest(subject, request.limit))
+        return tail_view(await log_tail.after(request.after_seq, subject, request.limit))
+
     async def explain_job(self, request: inputs.JobInput, _: Caller) -> ExplanationView:
         """Explain from the log, because the projection may be a moment behind it."""
         entries = await self._entries(request)
         job = _folded(entries, request.id)
         return explanation_view(job, explain(job, await self._facts(job, entries)))
 
-    async def get_secrets(self, request: inputs.JobInput, caller: Caller) -> JobSecrets:
+    async def get_secrets(self, request: inputs.SecretsInput, caller: Caller) -> JobSecrets:
         """Read the secrets from the log, since the projection has none, and log the access."""
         job = _folded(await self._entries(request), request.id)
         log.info(

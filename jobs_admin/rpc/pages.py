@@ -11,10 +11,12 @@ from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from jobs_admin.api.views.base import Page, View
     from jobs_admin.api.views.jobs import JobCursor
     from jobs_admin.reads.jobs import FoundJobs
+    from jobs_admin.reads.past_jobs import PastJobs
 
 # Room for the other fields of a page, in bytes.
 _ENVELOPE_BYTES: Final = 1024
@@ -58,6 +60,21 @@ def job_page_json(page: FoundJobs, *, before: JobCursor | None, max_bytes: int) 
         body["nextOffset"] = page.offset + shown
     if fitting and not (page.is_last and shown == len(page.documents)):
         body["nextBefore"] = orjson.Fragment(page.cursors[shown - 1].encode())
+    return dumps(body)
+
+
+def past_jobs_json(found: PastJobs, *, at: datetime, max_bytes: int) -> bytes:
+    """Jobs as they were, as many as fit; then `nextAfter` is the cursor of the last of them."""
+    fitting = _fitting([job.document for job in found.jobs], max_bytes)
+    is_cut = len(fitting) < len(found.jobs)
+    end = found.jobs[len(fitting) - 1].cursor if is_cut else found.end
+    body: dict[str, Any] = {
+        "at": at,
+        "entries": _fragments(fitting),
+        "examined": found.examined,
+    }
+    if end is not None:
+        body["nextAfter"] = orjson.Fragment(end.encode())
     return dumps(body)
 
 

@@ -59,8 +59,10 @@ _PARAMETER: Final = re.compile(r"\{(\w+)(?::\w+)?\}")
 # What a page needs in its query, where it shows nothing without.
 _QUERIES: Final[dict[str, Any]] = {
     "/diff": lambda made: {"a": made.jobs["dead"].id, "b": made.jobs["completed"].id},
-    "/jobs": lambda _: {},
+    "/jobs/change": lambda _: {"q": "state:dead", "verb": "replay", "all": "1"},
 }
+# Downloads, and parts that a script of a page asks for.
+_NOT_PAGES: Final = frozenset({"/jobs.{format}", "/jobs/suggest", "/live/events"})
 
 
 @dataclass
@@ -81,11 +83,12 @@ class ConsoleInstallation:
         return self.worker.jobs
 
     def paths(self) -> list[str]:
-        """Every GET route of the console; a route with parameters for one thing of each kind."""
+        """Every page of the console; a route with parameters for one thing of each kind."""
         return [
             path
             for screen in SCREENS
             for template in screen.reads
+            if template not in _NOT_PAGES
             for path in self.filled(template)
         ]
 

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from jobs_admin.cli.dev.news_lines import news_lines
 from jobs_admin.cli.render.counts import count, rate
-from jobs_admin.cli.render.event_lines import progress_words
 from jobs_admin.cli.render.states import STYLES, state_name, state_text
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import moment
+from jobs_admin.explain.event_words import progress_words
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import LIVE, JobState
 

@@ -9,7 +9,6 @@ from contextlib import aclosing, asynccontextmanager
 from jobs_admin.api.errors import Invalid
 from jobs_admin.api.views.jobs import JobSecrets, LogEntry
 from jobs_admin.explain import views
-from jobs_admin.explain.log_records import recorded_message
 from trellis_jobs.errors import JobNotFound, WaitTimeout
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.log.history import Histories
@@ -59,7 +58,7 @@ async def follow_job(
     messages = Histories(connection).follow_messages(subjects.history(address))
     async with aclosing(messages):
         async for message in messages:
-            step = apply(known, recorded_message(message))
+            step = apply(known, views.log_record(message))
             known = step.job
             yield step, message.pending == 0
 

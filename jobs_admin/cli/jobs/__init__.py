@@ -6,6 +6,7 @@ import typer
 
 from jobs_admin.cli.jobs.cancel import cancel
 from jobs_admin.cli.jobs.create import create_job
+from jobs_admin.cli.jobs.errors import errors
 from jobs_admin.cli.jobs.events import show_events
 from jobs_admin.cli.jobs.explain import explain_job
 from jobs_admin.cli.jobs.export import export_job
@@ -16,12 +17,15 @@ from jobs_admin.cli.jobs.reschedule import reschedule
 from jobs_admin.cli.jobs.retry import retry
 from jobs_admin.cli.jobs.run_local import run_local
 from jobs_admin.cli.jobs.run_now import run_now
+from jobs_admin.cli.jobs.suggest import suggest
 from jobs_admin.cli.jobs.tail import tail
 from jobs_admin.cli.jobs.watch import watch
 from jobs_admin.cli.option_groups import grouped
 
 jobs = typer.Typer(help="List, inspect, follow, create and change jobs.", no_args_is_help=True)
 jobs.command("list")(grouped(list_jobs))
+jobs.command("errors")(grouped(errors))
+jobs.command("suggest")(grouped(suggest))
 jobs.command("get")(grouped(get_jobs))
 jobs.command("events")(grouped(show_events))
 jobs.command("explain")(grouped(explain_job))

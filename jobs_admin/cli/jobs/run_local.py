@@ -18,11 +18,11 @@ from jobs_admin.bundle.recorded_try import RecordedTry, TryOutcome, differences,
 from jobs_admin.cli.exit_codes import Exit, Missing, UsageError
 from jobs_admin.cli.job_reader.bundle_reader import load_bundle
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
-from jobs_admin.cli.render.event_lines import progress_words
 from jobs_admin.cli.render.output import JsonOutput, print_json, print_text
 from jobs_admin.cli.run import run_and_return
 from jobs_admin.cli.secret_values import SecretValues, with_secrets
 from jobs_admin.cli.service_loader import load_service
+from jobs_admin.explain.event_words import progress_words
 from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.errors import PayloadInvalid
 from trellis_jobs.model.durations import format_duration

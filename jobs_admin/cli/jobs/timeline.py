@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from jobs_admin.cli.render.event_lines import event_name, event_words
 from jobs_admin.cli.render.output import Output
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import moment
+from jobs_admin.explain.event_words import event_name, event_words
 from trellis_jobs.model import events as e
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.job_errors import Interruption

@@ -50,7 +50,7 @@ function utcText(moment) {
   return `${moment.toISOString().slice(0, 19).replace("T", " ")}Z`;
 }
 
-function showTimes(within = document) {
+export function showTimes(within = document) {
   for (const time of within.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
     time.title = `${localText(moment)} local\n${utcText(moment)}`;
@@ -95,7 +95,9 @@ async function readAgain() {
 
 function isBusy() {
   // A form that its user fills in, or an open dialog, must not change under their hands.
-  return main.querySelector("dialog[open], form[data-dirty]") !== null;
+  // What was typed into a dialog before it was closed does not count.
+  const isUsed = (form) => form.closest("dialog")?.open ?? true;
+  return [...main.querySelectorAll("dialog[open], form[data-dirty]")].some(isUsed);
 }
 
 function listen() {
