@@ -69,6 +69,7 @@ class AdminClient:
     """`by` is recorded in every change. A job is named by its id or its address.
 
     `timeout` is how many seconds to wait for a reply; `read_timeout` is that of each read attempt.
+    `request_id` is in the log of the admin runtime; without it, each request gets another one.
     """
 
     def __init__(
@@ -78,9 +79,10 @@ class AdminClient:
         by: str | None = None,
         timeout: float = REQUEST_TIMEOUT,
         read_timeout: float | None = None,
+        request_id: str | None = None,
     ) -> None:
         self._rpcs = RpcSender(
-            connection, by, timeout, timeout if read_timeout is None else read_timeout
+            connection, by, timeout, timeout if read_timeout is None else read_timeout, request_id
         )
         self.schedules = ScheduleClient(self._rpcs)
         self.creation = CreationClient(self._rpcs)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from jobs_admin.console.auth.sign_in import RequireSignIn, sign_in_with
 from jobs_admin.console.console_request import ConsoleContext, ConsoleRequest
 from jobs_admin.console.failures import Failure, failure_of
+from jobs_admin.console.hint_stream import HintStreams
 from jobs_admin.console.rendering import FOLDER
 from jobs_admin.console.screens import SCREENS
-from jobs_admin.console.security import LOOPBACK_NAMES, RequestChecks
-from jobs_admin.console.users import ALL_ROLES, User
+from jobs_admin.console.security import RequestChecks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_KEEP_ALIVE: Final = 15.0
 _UNEXPECTED: Final = Failure(
     500, "An error of the console", "This page could not be made.", "The console's log has details."
 )
 
 
 def console_app(console: ConsoleContext) -> Starlette:
+    """Raises ConfigError if users cannot sign in."""
     reads = [
         Route(path, _endpoint(console, answer), methods=["GET"])
         for screen in SCREENS
@@ -50,25 +49,30 @@ def console_app(console: ConsoleContext) -> Starlette:
         routes=[
             *reads,
             *changes,
-            Route("/hints", _hints(console), methods=["GET"]),
+            Route("/hints", HintStreams(console.live).open, methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
             Route("/{rest:path}", _endpoint(console, _no_such_page)),
         ],
         middleware=[
-            Middleware(RequestChecks, LOOPBACK_NAMES | frozenset(console.config.allowed_hosts))
+            Middleware(RequestChecks, console.config.host_names),
+            Middleware(RequireSignIn, sign_in_with(console.config.sign_in)),
         ],
     )
 
 
 def _endpoint(console: ConsoleContext, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
     async def respond(request: Request) -> Response:
-        made = ConsoleRequest(request, console, _user(request))
+        made = ConsoleRequest(request, console, request.user)
         try:
             return await answer(made)
         except Exception as error:
             failure = failure_of(error)
             if failure is None:
-                log.exception("the page %s could not be made", request.url.path)
+                log.exception(
+                    "the page %s could not be made (request %s)",
+                    request.url.path,
+                    made.request_id,
+                )
             return _show_failure(made, failure or _UNEXPECTED)
 
     return respond
@@ -82,34 +86,3 @@ async def _no_such_page(request: ConsoleRequest) -> Response:
     path = request.request.url.path
     remedy = "The navigation at the top has all screens."
     return _show_failure(request, Failure(404, "Not found", f"There is no page {path}.", remedy))
-
-
-def _user(_: Request) -> User:
-    return User("console", ALL_ROLES)
-
-
-def _hints(console: ConsoleContext) -> Callable[[Request], Awaitable[Response]]:
-    async def respond(request: Request) -> Response:
-        topics = frozenset(request.query_params.get("topics", "").split())
-        after = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        position = int(after) if after.isascii() and after.isdigit() else None
-        events = _hint_events(console, topics, position)
-        return StreamingResponse(events, media_type="text/event-stream")
-
-    return respond
-
-
-async def _hint_events(
-    console: ConsoleContext, topics: frozenset[str], after: int | None
-) -> AsyncIterator[str]:
-    """Server-sent events; each has a position of the log as its id, and nothing else."""
-    with console.live.subscribed(topics, after) as subscriber:
-        yield "retry: 1000\n\n"
-        while True:
-            try:
-                async with asyncio.timeout(_KEEP_ALIVE):
-                    sequence = await subscriber.next()
-            except TimeoutError:
-                yield ": still here\n\n"
-                continue
-            yield f"id: {sequence}\ndata: {sequence}\n\n"

@@ -41,11 +41,13 @@ class Connections:
         """The roles that the user has and that the console has credentials for."""
         return user.roles & self.by_role.keys()
 
-    def client(self, user: User, role: Role) -> AdminClient:
-        """Raises RoleMissing."""
+    def client(self, user: User, role: Role, request_id: str | None = None) -> AdminClient:
+        """`request_id` is that of the browser's request. Raises RoleMissing."""
         if role not in self.available(user):
             raise RoleMissing(role, is_configured=role in self.by_role)
-        return AdminClient(self.by_role[role], by=user.name, read_timeout=READ_TIMEOUT)
+        return AdminClient(
+            self.by_role[role], by=user.name, read_timeout=READ_TIMEOUT, request_id=request_id
+        )
 
     @property
     def viewer(self) -> Connection:

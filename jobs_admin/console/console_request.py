@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 
 from jobs_admin.console.shared_reads import SharedReads
 from jobs_admin.console.users import Role
+from trellis_jobs.environment import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 _MAX_FORM_BYTES: Final = 2 * 1024 * 1024
 _MAX_OFFSET: Final = 10_000_000
 _MIN_SEQUENCE: Final = "x-min-seq"
+_REQUEST_ID: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 class FormTooLarge(Exception):
@@ -54,6 +57,8 @@ class ConsoleRequest:
         self.request = request
         self.console = console
         self.user = user
+        # Before the page is read: a change that happens meanwhile is a hint for it.
+        self._sequence = console.live.sequence
 
     @property
     def path(self) -> Mapping[str, str]:
@@ -68,9 +73,15 @@ class ConsoleRequest:
     def reads(self) -> AdminClient:
         return self.client(Role.VIEWER)
 
+    @cached_property
+    def request_id(self) -> str:
+        """In the logs of the admin runtime and on the page of a failure, so that one finds both."""
+        given = self.request.headers.get("x-request-id", "")
+        return given if _REQUEST_ID.fullmatch(given) else new_id()
+
     def client(self, role: Role) -> AdminClient:
         """Raises RoleMissing."""
-        return self.console.connections.client(self.user, role)
+        return self.console.connections.client(self.user, role, self.request_id)
 
     def may(self, role: Role) -> bool:
         return role in self.console.connections.available(self.user)
@@ -106,7 +117,7 @@ class ConsoleRequest:
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """A whole page, or only its changing part."""
         html = self.console.renderer.render(template, self._shared() | values, part=self.is_refresh)
-        return HTMLResponse(html, status_code=status)
+        return HTMLResponse(html, status, {"x-request-id": self.request_id})
 
     def redirect(self, path: str) -> Response:
         """To a page, after a change."""
@@ -115,6 +126,8 @@ class ConsoleRequest:
     def _shared(self) -> dict[str, Any]:
         return {
             "user": self.user,
+            "request_id": self.request_id,
+            "sequence": self._sequence,
             "may": {role.value: self.may(role) for role in Role},
             "environment": self.console.config.environment,
             "now": self.console.now(),

@@ -63,9 +63,14 @@ class LiveHints:
         self._sequence = 0
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def sequence(self) -> int:
+        """A position of the log: a page that is made now shows everything up to it."""
+        return self._sequence
+
     @contextmanager
     def subscribed(self, topics: frozenset[str], after: int | None) -> Iterator[Subscriber]:
-        """`after` is the position that a page has seen before its connection was interrupted."""
+        """`after` is the position that a page has seen: when it was made, or by its last hint."""
         subscriber = Subscriber(topics, after or 0)
         self._subscribers.add(subscriber)
         if after is not None and after != self._sequence:

@@ -23,6 +23,11 @@ class Role(StrEnum):
 ALL_ROLES: Final = frozenset(Role)
 
 
+def nats_user(role: Role) -> str:
+    """The NATS user of a role, as `trellis-jobs permissions --console` names it."""
+    return f"console-{role}"
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """`name` is recorded as the author of every change."""

@@ -26,7 +26,7 @@ WHO: Final = (
     *("--operator", "keeper=read,queues", "--operator", "both=read,mutate"),
     *("--operator", "foreman=workers", "--operator", "director=worker-records"),
     *("--operator", "maker=create"),
-    *("--admin", "--provisioner", "--backup"),
+    *("--admin", "--console", "--provisioner", "--backup"),
 )
 # Users without any restrictions: one sees it all, one is alone in the account of the garden.
 ROOT_USER: Final = "root"

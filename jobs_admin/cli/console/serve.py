@@ -4,42 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from jobs_admin.cli.connection import ConnectionOptions
+from jobs_admin.cli.console.options import ConsoleOptions
+from jobs_admin.cli.console.role_connections import role_connections
+from jobs_admin.cli.console.running import console_running
+from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
+from jobs_admin.cli.options import Format, Level
 from jobs_admin.cli.render.output import print_text
 from jobs_admin.cli.run import run
-from jobs_admin.console.config import DEFAULT_PORT, ConsoleConfig
-from jobs_admin.console.connections import open_connections
-from jobs_admin.console.serving import console_serving
-from jobs_admin.console.users import Role
-from jobs_admin.http.probes import LOOPBACK
 from trellis_jobs.worker.signals import handle_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jobs_admin.console.config import ConsoleConfig
+    from jobs_admin.console.users import Role
+    from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 
 
 def serve(
     options: ConnectionOptions,
-    port: Annotated[
-        int, typer.Option(help="Port of the web server; 0 is any free port.", min=0, max=65535)
-    ] = DEFAULT_PORT,
-    environment: Annotated[
-        str, typer.Option(help="Name on the badge of every page, such as production.")
-    ] = "",
+    console: ConsoleOptions,
+    log_format: Format = LogFormat.TEXT,
+    log_level: Level = LogLevel.INFO,
 ) -> None:
-    """Show the jobs of all services in a browser, and change them."""
-    config = ConsoleConfig(host=LOOPBACK, port=port, environment=environment)
-    run(_serve(config, options))
+    """Show the jobs of all services in a browser, and change them.
+
+    --creds or --context is the NATS user of viewers. Each other role needs credentials of its own:
+    without them nobody has the role. On a loopback address without --auth, all roles share one
+    connection unless one of them has credentials.
+    """
+    set_up_logs(log_format, log_level)
+    config = console.config()
+    run(_serve(config, role_connections(console, options.connect_options())))
 
 
-async def _serve(config: ConsoleConfig, options: ConnectionOptions) -> None:
+async def _serve(config: ConsoleConfig, access: Mapping[Role, ConnectOptions]) -> None:
     stop = asyncio.Event()
-    access = options.connect_options()
     with handle_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
-        async with (
-            open_connections(dict.fromkeys(Role, access)) as connections,
-            console_serving(config, connections) as address,
-        ):
+        async with console_running(config, access) as address:
             print_text(f"the console is at {address}")
             await stop.wait()

@@ -67,7 +67,7 @@ main.addEventListener("updated", () => showTimes(main));
 const liveButton = document.getElementById("live");
 const MIN_INTERVAL = 700;
 let source = null;
-let sequence = null;
+let sequence = main.dataset.sequence ?? null;
 let isPaused = sessionStorage.getItem("live") === "paused";
 let isReading = false;
 let isDirty = false;
@@ -110,13 +110,17 @@ function listen() {
     sequence = event.lastEventId;
     if (!isBusy()) readAgain();
   };
-  source.onopen = () => document.documentElement.classList.remove("offline");
+  source.onopen = () => {
+    document.documentElement.classList.remove("offline");
+    document.documentElement.dataset.live = "on";
+  };
   source.onerror = () => document.documentElement.classList.add("offline");
 }
 
 function stopListening() {
   source?.close();
   source = null;
+  delete document.documentElement.dataset.live;
 }
 
 function setPaused(paused) {
@@ -149,8 +153,9 @@ function focusRow(step) {
   if (all.length === 0) return;
   const at = all.indexOf(document.activeElement?.closest("[data-row]"));
   const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
-  const inside = next.querySelector("a, button, input");
-  (inside ?? next).focus();
+  // Enter on the focused element opens what a click on the row opens.
+  const opens = [...next.querySelectorAll("a")].find((link) => link.matches(`[href="${next.dataset.open}"]`));
+  (opens ?? next.querySelector("a, button, input") ?? next).focus();
 }
 
 function selectRow() {
