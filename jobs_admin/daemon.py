@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.key_names import KeyNames
-from jobs_admin.audit.trail import AuditTrail
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.doctor.checks import Installation
 from jobs_admin.health import PROJECTOR, Health
@@ -22,26 +20,8 @@ from jobs_admin.maintenance.retention.retention import Retention, RetentionDepen
 from jobs_admin.operations.run import RunContext
 from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, Runner
 from jobs_admin.parts import Parts, assemble
-from jobs_admin.queues.actions import QueueActions
-from jobs_admin.rpc.audit_methods import AuditMethods
-from jobs_admin.rpc.audited import audited
-from jobs_admin.rpc.change_methods import ChangeMethods
-from jobs_admin.rpc.creation_methods import CreationMethods
-from jobs_admin.rpc.doctor_methods import DoctorMethods, Examination
-from jobs_admin.rpc.history_methods import HistoryMethods
-from jobs_admin.rpc.insight_methods import InsightMethods
-from jobs_admin.rpc.job_methods import JobMethods
-from jobs_admin.rpc.key_methods import KeyMethods
-from jobs_admin.rpc.operation_methods import OperationMethods
-from jobs_admin.rpc.queue_facts import QueueFacts
-from jobs_admin.rpc.queue_methods import QueueMethods
-from jobs_admin.rpc.router import Router
-from jobs_admin.rpc.schedule_methods import ScheduleMethods
-from jobs_admin.rpc.service_methods import ServiceMethods
+from jobs_admin.routing import make_router
 from jobs_admin.rpc.startup import until_readable
-from jobs_admin.rpc.suggest_methods import SuggestMethods
-from jobs_admin.rpc.worker_methods import WorkerMethods
-from jobs_admin.workers.directives import WorkerDirectives
 from trellis_jobs.contract.permissions.grants import inbox_prefix
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.environment import Environment
@@ -50,14 +30,11 @@ from trellis_jobs.jetstream.client.connect_options import as_connect_options
 from trellis_jobs.jetstream.client.rpc import RpcServer
 from trellis_jobs.jetstream.client.startup import Startup
 from trellis_jobs.jetstream.control.worker_feed import WorkerFeed
-from trellis_jobs.jetstream.control.worker_records import WorkerRecords
 from trellis_jobs.jetstream.schedules.schedule_feed import ScheduleFeed
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.plan import Act
 from trellis_jobs.jetstream.setup.provision import plan, provision
 from trellis_jobs.model import subjects
-from trellis_jobs.model.audit_recorder import AuditRecorder
-from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -68,7 +45,6 @@ if TYPE_CHECKING:
     from jobs_admin.projection.projector import Projector
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Method
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
@@ -121,7 +97,7 @@ async def serving(
         runner = _runner(parts)
         running = asyncio.create_task(_run(_loops(parts, runner)))
         opened.push_async_callback(_end, running)
-        router = _router(parts, runner)
+        router = make_router(parts, runner)
         if parts.projector is not None:
             await until_readable(connection, parts.projector)
         rpc_server = RpcServer(connection, router.answer, router.refuse)
@@ -138,140 +114,6 @@ async def serving(
             running,
             port,
         )
-
-
-def _router(parts: Parts, runner: Runner) -> Router:
-    new_id = parts.environment.new_id
-    trail = AuditTrail(parts.control, AuditRecorder.ADMIN, new_id)
-    return Router(audited(_methods(parts, runner), trail), new_id, parts.max_reply_bytes)
-
-
-def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
-    readers, progress, keys = parts.readers, parts.progress, parts.keys
-    max_reply_bytes, facts = parts.max_reply_bytes, _queue_facts(parts)
-    return {
-        **_job_methods(parts),
-        **OperationMethods(
-            readers=readers,
-            progress=progress,
-            records=parts.operations,
-            runner=runner,
-            clock=parts.clock,
-            new_id=parts.environment.new_id,
-            now=parts.environment.now,
-        ).table(),
-        **KeyMethods(
-            readers=readers,
-            progress=progress,
-            keys=keys,
-            names=KeyNames(parts.connection),
-            clock=parts.clock,
-        ).table(),
-        **ServiceMethods(readers, progress, parts.clock).table(),
-        **ChangeMethods(parts.projector, progress.progress).table(),
-        **HistoryMethods(
-            connection=parts.connection,
-            readers=readers,
-            progress=progress,
-            clock=parts.clock,
-            max_reply_bytes=max_reply_bytes,
-        ).table(),
-        **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
-        **_schedule_methods(parts),
-        **CreationMethods(
-            connection=parts.connection,
-            readers=readers,
-            progress=progress,
-            creator=parts.creator,
-            max_reply_bytes=max_reply_bytes,
-        ).table(),
-        **_queue_methods(parts, facts),
-        **_doctor_methods(parts, facts),
-        **_audit_and_suggest_methods(parts),
-        **InsightMethods(
-            connection=parts.connection,
-            readers=readers,
-            progress=progress,
-            health=parts.health,
-            keys=keys,
-            clock=parts.clock,
-            workers=parts.workers,
-        ).table(),
-    }
-
-
-def _job_methods(parts: Parts) -> Mapping[str, Method]:
-    return JobMethods(
-        parts.readers,
-        parts.progress,
-        parts.actions,
-        parts.clock,
-        parts.max_reply_bytes,
-        dead_retention=parts.config.retention.ages.get(JobState.DEAD),
-    ).table()
-
-
-def _queue_facts(parts: Parts) -> QueueFacts:
-    return QueueFacts(
-        connection=parts.connection,
-        readers=parts.readers,
-        clock=parts.clock,
-        workers=parts.workers,
-        keys=parts.keys,
-    )
-
-
-def _queue_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
-    actions = QueueActions(parts.connection, parts.installation.features)
-    return QueueMethods(facts=facts, progress=parts.progress, actions=actions).table()
-
-
-def _doctor_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
-    examination = Examination(
-        installation=parts.installation,
-        facts=facts,
-        health=parts.health,
-        schedules=parts.schedules,
-        grace=parts.config.overdue_grace,
-    )
-    return DoctorMethods(examination, parts.environment.monotonic).table()
-
-
-def _audit_and_suggest_methods(parts: Parts) -> Mapping[str, Method]:
-    audit = AuditMethods(
-        readers=parts.readers,
-        progress=parts.progress,
-        registry=parts.audit,
-        records=parts.control,
-        clock=parts.clock,
-    )
-    suggest = SuggestMethods(
-        connection=parts.connection,
-        readers=parts.readers,
-        progress=parts.progress,
-        monotonic=parts.environment.monotonic,
-    )
-    return {**audit.table(), **suggest.table()}
-
-
-def _schedule_methods(parts: Parts) -> Mapping[str, Method]:
-    return ScheduleMethods(
-        connection=parts.connection,
-        registry=parts.schedules,
-        actions=parts.schedule_actions,
-        readers=parts.readers,
-        workers=parts.workers,
-        clock=parts.clock,
-        new_id=parts.environment.new_id,
-        grace=parts.config.overdue_grace,
-        max_reply_bytes=parts.max_reply_bytes,
-    ).table()
-
-
-def _directives(parts: Parts) -> WorkerDirectives:
-    supports_ttl = parts.events.features.message_ttl
-    records = WorkerRecords(parts.connection, supports_ttl=supports_ttl)
-    return WorkerDirectives(records, parts.environment.now)
 
 
 def _loops(parts: Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, None]]:

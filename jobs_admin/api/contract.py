@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from jobs_admin.api import inputs
+from jobs_admin.api import inputs, schedule_inputs
 from jobs_admin.api.views.audit import AuditPage
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.changes import ChangesView
@@ -142,14 +142,20 @@ class Rpcs:
     PAUSE_QUEUE = _changes("Jobs.PauseQueue", inputs.PauseInput, ChangedQueue)
     RESUME_QUEUE = _changes("Jobs.ResumeQueue", inputs.QueueInput, ChangedQueue)
     LIST_SCHEDULES = _reads("Jobs.ListSchedules", inputs.QueuePageInput, Page[ScheduleView])
-    GET_SCHEDULE = _finds("Jobs.GetSchedule", inputs.GetScheduleInput, OneSchedule)
-    PUT_SCHEDULE = _changes("Jobs.PutSchedule", inputs.PutScheduleInput, ChangedSchedule)
-    PAUSE_SCHEDULE = _changes("Jobs.PauseSchedule", inputs.PauseScheduleInput, ChangedSchedule)
-    RESUME_SCHEDULE = _changes("Jobs.ResumeSchedule", inputs.ChangeScheduleInput, ChangedSchedule)
-    TRIGGER_SCHEDULE = _changes(
-        "Jobs.TriggerSchedule", inputs.ChangeScheduleInput, TriggeredSchedule
+    GET_SCHEDULE = _finds("Jobs.GetSchedule", schedule_inputs.GetScheduleInput, OneSchedule)
+    PUT_SCHEDULE = _changes("Jobs.PutSchedule", schedule_inputs.PutScheduleInput, ChangedSchedule)
+    PAUSE_SCHEDULE = _changes(
+        "Jobs.PauseSchedule", schedule_inputs.PauseScheduleInput, ChangedSchedule
     )
-    DELETE_SCHEDULE = _changes("Jobs.DeleteSchedule", inputs.ChangeScheduleInput, DeletedSchedule)
+    RESUME_SCHEDULE = _changes(
+        "Jobs.ResumeSchedule", schedule_inputs.ChangeScheduleInput, ChangedSchedule
+    )
+    TRIGGER_SCHEDULE = _changes(
+        "Jobs.TriggerSchedule", schedule_inputs.ChangeScheduleInput, TriggeredSchedule
+    )
+    DELETE_SCHEDULE = _changes(
+        "Jobs.DeleteSchedule", schedule_inputs.ChangeScheduleInput, DeletedSchedule
+    )
     LIST_AUDIT = _reads("Jobs.ListAudit", inputs.AuditInput, AuditPage)
     LIST_WORKERS = _reads("Jobs.ListWorkers", inputs.WorkersInput, Page[WorkerProcessView])
     DIRECT_WORKERS = Rpc(

@@ -24,20 +24,13 @@ from jobs_admin.api.views.suggestions import SuggestedField
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.durations import LONGEST
 from trellis_jobs.model.events import EventKind
-from trellis_jobs.model.schedules.cron import MAX_EXPRESSION_LENGTH
-from trellis_jobs.model.schedules.definition import (
-    DEFAULT_MAX_CATCH_UP,
-    MAX_MAX_CATCH_UP,
-    CatchUp,
-    Overlap,
-)
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.worker_states import WorkerState
 
 MAX_PAGE_SIZE = 500
 _TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - a token of a subject
 _MAX_SEQUENCE = 2**63 - 1
-_MILLISECOND = timedelta(milliseconds=1)
+MILLISECOND = timedelta(milliseconds=1)
 MAX_PAUSE = timedelta(days=3650)
 MAX_TICKS = 100
 MAX_TEMPLATES = 50
@@ -51,7 +44,7 @@ _GROUP_PATTERN = r"^[0-9a-f]{16}$"
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
 JobName = Annotated[str, Field(pattern=_JOB_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
-Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // _MILLISECOND)]
+Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // MILLISECOND)]
 # Keys are made from payloads; a key that is longer than this can be named by its hash.
 Key = Annotated[str, Field(min_length=1, max_length=32_000)]
 
@@ -320,7 +313,7 @@ class PauseInput(QueueInput):
     """Without `durationMs`, the queue is paused until it is resumed."""
 
     reason: Annotated[str, Field(max_length=4_000)]
-    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // _MILLISECOND)] = None
+    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // MILLISECOND)] = None
 
 
 class ContractInput(Nothing):
@@ -354,59 +347,6 @@ class CreateInput(QueueInput):
     visibility_ms: Milliseconds | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
     dry_run: bool = False
-
-
-class ScheduleInput(Nothing):
-    service: Token
-    type: Token
-    name: Token
-
-
-class GetScheduleInput(ScheduleInput):
-    """`ticks`: how many of its next ticks to return."""
-
-    ticks: Annotated[int, Field(ge=0, le=MAX_TICKS)] = 10
-
-
-class ChangeScheduleInput(ScheduleInput):
-    by: Text | None = None
-
-
-class PutScheduleInput(ChangeScheduleInput):
-    """Either `cron`, in `timeZone`, or `everyMs`."""
-
-    cron: Annotated[str | None, Field(max_length=MAX_EXPRESSION_LENGTH)] = None
-    time_zone: Text | None = None
-    every_ms: Milliseconds | None = None
-    payload: JsonValue = None
-    jitter_ms: Milliseconds = 0
-    start: Moment | None = None
-    end: Moment | None = None
-    catch_up: CatchUp = CatchUp.ONCE
-    max_catch_up: Annotated[int, Field(ge=1, le=MAX_MAX_CATCH_UP)] = DEFAULT_MAX_CATCH_UP
-    overlap: Overlap = Overlap.ALLOW
-
-    @model_validator(mode="after")
-    def _one_timing(self) -> PutScheduleInput:
-        if (self.cron is None) == (self.every_ms is None):
-            raise ValueError("give either cron or everyMs")
-        if self.time_zone is not None and self.cron is None:
-            raise ValueError("timeZone needs cron: intervals have no time zone")
-        return self
-
-
-class PauseScheduleInput(ChangeScheduleInput):
-    """Without `until` and `durationMs`, the schedule is paused until it is resumed."""
-
-    reason: Annotated[str, Field(max_length=4_000)]
-    until: Moment | None = None
-    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // _MILLISECOND)] = None
-
-    @model_validator(mode="after")
-    def _one_end(self) -> PauseScheduleInput:
-        if self.until is not None and self.duration_ms is not None:
-            raise ValueError("give either until or durationMs, not both")
-        return self
 
 
 class WorkerFilterInput(Nothing):

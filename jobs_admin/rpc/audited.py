@@ -16,7 +16,7 @@ from jobs_admin.audit.changes import queue_change, worker_changes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from jobs_admin.api import inputs
+    from jobs_admin.api import inputs, schedule_inputs
     from jobs_admin.api.views.jobs import JobSecrets
     from jobs_admin.api.views.operations import OneOperation, Operated, OperationView
     from jobs_admin.api.views.workers import DirectedWorkers
@@ -73,7 +73,7 @@ def _queue(verb: AuditVerb) -> Describe:
 
 
 def _schedule(verb: AuditVerb) -> Describe:
-    def describe(request: inputs.ScheduleInput, reply: Any) -> Iterator[AuditedChange]:
+    def describe(request: schedule_inputs.ScheduleInput, reply: Any) -> Iterator[AuditedChange]:
         yield AuditedChange(
             verb=verb,
             target=AuditTarget.SCHEDULE,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
-    from jobs_admin.api import inputs
+    from jobs_admin.api import inputs, schedule_inputs
     from jobs_admin.api.views.schedules import ScheduleDetailView
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
@@ -105,12 +105,14 @@ class ScheduleMethods:
             limit=request.limit,
         )
 
-    async def get(self, request: inputs.GetScheduleInput, _: Caller) -> OneSchedule:
+    async def get(self, request: schedule_inputs.GetScheduleInput, _: Caller) -> OneSchedule:
         with _refusals():
             found = await self.actions.find(_address(request))
         return OneSchedule(schedule=await self._detail(found, request.ticks))
 
-    async def put(self, request: inputs.PutScheduleInput, caller: Caller) -> ChangedSchedule:
+    async def put(
+        self, request: schedule_inputs.PutScheduleInput, caller: Caller
+    ) -> ChangedSchedule:
         address, by = _address(request), _actor(request, caller)
         with _refusals():
             found = await known_queue(self.connection, request.service, request.type)
@@ -123,7 +125,9 @@ class ScheduleMethods:
         checked = has_payload_schema(queue)
         return ChangedSchedule(schedule=schedule, outcome=outcome, payload_checked=checked)
 
-    async def pause(self, request: inputs.PauseScheduleInput, caller: Caller) -> ChangedSchedule:
+    async def pause(
+        self, request: schedule_inputs.PauseScheduleInput, caller: Caller
+    ) -> ChangedSchedule:
         address, by, now = _address(request), _actor(request, caller), await self.clock.now()
         until = _end_of_pause(request, now)
         pause = Pause(since=now, until=until, by=by, reason=request.reason)
@@ -132,7 +136,9 @@ class ScheduleMethods:
         log.info("schedule %s was paused by %s: %s", address, by, request.reason)
         return ChangedSchedule(schedule=await self._detail(changed), outcome=outcome)
 
-    async def resume(self, request: inputs.ChangeScheduleInput, caller: Caller) -> ChangedSchedule:
+    async def resume(
+        self, request: schedule_inputs.ChangeScheduleInput, caller: Caller
+    ) -> ChangedSchedule:
         address, now = _address(request), await self.clock.now()
         with _refusals():
             changed, outcome = await self.actions.resume(address, now=now)
@@ -140,7 +146,7 @@ class ScheduleMethods:
         return ChangedSchedule(schedule=await self._detail(changed), outcome=outcome)
 
     async def trigger(
-        self, request: inputs.ChangeScheduleInput, caller: Caller
+        self, request: schedule_inputs.ChangeScheduleInput, caller: Caller
     ) -> TriggeredSchedule:
         address, by, now = _address(request), _actor(request, caller), await self.clock.now()
         job_id = self.new_id()
@@ -155,7 +161,9 @@ class ScheduleMethods:
             workers=await self._running_workers(request.service),
         )
 
-    async def delete(self, request: inputs.ChangeScheduleInput, caller: Caller) -> DeletedSchedule:
+    async def delete(
+        self, request: schedule_inputs.ChangeScheduleInput, caller: Caller
+    ) -> DeletedSchedule:
         address = _address(request)
         with _refusals():
             await self.actions.delete(address)
@@ -188,15 +196,15 @@ class ScheduleMethods:
         )
 
 
-def _address(request: inputs.ScheduleInput) -> ScheduleAddress:
+def _address(request: schedule_inputs.ScheduleInput) -> ScheduleAddress:
     return ScheduleAddress(request.service, request.type, request.name)
 
 
-def _actor(request: inputs.ChangeScheduleInput, caller: Caller) -> str:
+def _actor(request: schedule_inputs.ChangeScheduleInput, caller: Caller) -> str:
     return request.by or caller.session or "operator"
 
 
-def _end_of_pause(request: inputs.PauseScheduleInput, now: datetime) -> datetime | None:
+def _end_of_pause(request: schedule_inputs.PauseScheduleInput, now: datetime) -> datetime | None:
     if request.duration_ms is not None:
         return now + timedelta(milliseconds=request.duration_ms)
     if request.until is not None and request.until <= now:

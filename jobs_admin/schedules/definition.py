@@ -12,7 +12,7 @@ from trellis_jobs.contract.schedules import Cron, Every, resolve
 from trellis_jobs.errors import DeclarationError, KeyUnresolvable
 
 if TYPE_CHECKING:
-    from jobs_admin.api.inputs import PutScheduleInput
+    from jobs_admin.api.schedule_inputs import PutScheduleInput
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.model.schedules.definition import ScheduleDefinition
 
