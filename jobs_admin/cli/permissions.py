@@ -63,7 +63,7 @@ _CAPABILITIES: Final = {
     "workers": Capability.WORKERS,
     "create": Capability.CREATE,
 }
-# What the users of the console may do: each role has a connection of its own.
+# What the users of the console may do: each role has its own connection.
 _CONSOLE_ROLES: Final = {
     Role.VIEWER: ("read",),
     Role.OPERATOR: ("mutate", "workers"),

@@ -195,7 +195,7 @@ def test_an_address_that_others_reach_needs_a_decision(host: str) -> None:
         (SignInSettings(kinds=(SignInKind.BASIC,), users=Path("u"), is_open=True), "exclude"),
     ],
 )
-def test_settings_with_which_nobody_or_everyone_could_sign_in_are_refused(
+def test_settings_with_which_no_one_or_everyone_could_sign_in_are_refused(
     settings: SignInSettings, why: str
 ) -> None:
     for host in ("127.0.0.1", "192.0.2.1"):

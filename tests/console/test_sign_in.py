@@ -166,5 +166,5 @@ async def test_a_user_who_is_removed_from_the_file_is_out(
         client(address, auth=ANN) as web,
     ):
         assert (await web.get("/")).status_code == 200
-        file.write_text("# nobody\n")
+        file.write_text("# no users\n")
         assert (await web.get("/")).status_code == 401

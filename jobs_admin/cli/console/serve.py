@@ -32,8 +32,8 @@ def serve(
 ) -> None:
     """Show the jobs of all services in a browser, and change them.
 
-    --creds or --context is the NATS user of viewers. Each other role needs credentials of its own:
-    without them nobody has the role. On a loopback address without --auth, all roles share one
+    --creds or --context is the NATS user of viewers. Each other role needs its own credentials:
+    without them no user has the role. On a loopback address without --auth, all roles share one
     connection unless one of them has credentials.
     """
     set_up_logs(log_format, log_level)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Nobody signs in, so changes are recorded as made in the console.
+# Without sign-in, changes are recorded as made in the console.
 ANYONE: Final = User("console", ALL_ROLES)
 _MAX_NAME: Final = 128
 

@@ -26,7 +26,7 @@ class SignInKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInSettings:
-    """`kinds` is empty where nobody signs in. `is_open` permits that also beyond this machine."""
+    """`kinds` is empty where users do not sign in. `is_open` permits that also beyond this machine."""
 
     kinds: tuple[SignInKind, ...] = ()
     users: Path | None = None
@@ -36,11 +36,11 @@ class SignInSettings:
     is_open: bool = False
 
     def check(self, host: str) -> None:
-        """Raises ConfigError if anyone on the network could use the console, or nobody could."""
+        """Raises ConfigError if anyone on the network could use the console, or no user could."""
         if not self.kinds:
             if not is_loopback(host) and not self.is_open:
                 raise ConfigError(
-                    f"other machines reach {host}, and nobody has to sign in: add --auth basic, "
+                    f"other machines reach {host}, and users need not sign in: add --auth basic, "
                     "token or proxy, or --no-auth if everyone who reaches it may use the console"
                 )
             return
