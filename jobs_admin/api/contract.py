@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from jobs_admin.api import inputs, schedule_inputs
+from jobs_admin.api import history_inputs, inputs, schedule_inputs
 from jobs_admin.api.views.audit import AuditPage
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.changes import ChangesView
@@ -112,9 +112,9 @@ class Rpcs:
     LIST_SERVICES = _reads("Jobs.ListServices", inputs.PageInput, Page[ServiceView])
     LIST_IGNORED = _reads("Jobs.ListIgnored", inputs.QueuePageInput, Page[IgnoredView])
     STATS = _reads("Jobs.Stats", inputs.StatsInput, StatsView)
-    HISTORY = _reads("Jobs.History", inputs.HistoryInput, HistoryView)
-    STATS_AT = _reads("Jobs.StatsAt", inputs.StatsAtInput, StatsAtView)
-    LIST_AT = _reads("Jobs.ListAt", inputs.ListAtInput, JobsAtView)
+    HISTORY = _reads("Jobs.History", history_inputs.HistoryInput, HistoryView)
+    STATS_AT = _reads("Jobs.StatsAt", history_inputs.StatsAtInput, StatsAtView)
+    LIST_AT = _reads("Jobs.ListAt", history_inputs.ListAtInput, JobsAtView)
     LIST = _reads("Jobs.List", inputs.ListInput, JobPage)
     LIST_DLQ = _reads("Jobs.ListDLQ", inputs.DeadInput, JobPage)
     GROUP_DLQ = _reads("Jobs.GroupDLQ", inputs.FilterInput, DeadGroups)

@@ -17,7 +17,6 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from jobs_admin.api.job_filter import FilterFields, JobFilter
-from jobs_admin.api.views.history import PastPart
 from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
 from jobs_admin.api.views.suggestions import SuggestedField
@@ -29,14 +28,11 @@ from trellis_jobs.model.worker_states import WorkerState
 
 MAX_PAGE_SIZE = 500
 _TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - a token of a subject
-_MAX_SEQUENCE = 2**63 - 1
+MAX_SEQUENCE = 2**63 - 1
 MILLISECOND = timedelta(milliseconds=1)
 MAX_PAUSE = timedelta(days=3650)
 MAX_TICKS = 100
 MAX_TEMPLATES = 50
-MAX_HISTORY_STEPS = 360
-MAX_PAST_JOBS = 100
-_HOUR_MINUTES = 60
 
 _JOB_PATTERN = r"^[A-Za-z0-9_-]{1,128}(/[A-Za-z0-9_-]{1,128}){2}$"
 _GROUP_PATTERN = r"^[0-9a-f]{16}$"
@@ -79,7 +75,7 @@ class Nothing(BaseModel):
 class ReadInput(Nothing):
     """`minSeq`: wait until the projection has reached this log sequence (design D17)."""
 
-    min_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)] = 0
+    min_seq: Annotated[int, Field(ge=0, le=MAX_SEQUENCE)] = 0
 
 
 class PageInput(ReadInput):
@@ -90,14 +86,14 @@ class PageInput(ReadInput):
 class ChangesInput(Nothing):
     """The reply comes when there are changes after `afterSeq`, or when `waitMs` have passed."""
 
-    after_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
+    after_seq: Annotated[int, Field(ge=0, le=MAX_SEQUENCE)]
     wait_ms: Annotated[int, Field(ge=0, le=5_000)] = 0
 
 
 class TailInput(Nothing):
     """The newest events after `afterSeq`; without it, the newest ones."""
 
-    after_seq: Annotated[int | None, Field(ge=0, le=_MAX_SEQUENCE)] = None
+    after_seq: Annotated[int | None, Field(ge=0, le=MAX_SEQUENCE)] = None
     service: Token | None = None
     type: Token | None = None
     kind: EventKind | None = None
@@ -108,7 +104,7 @@ class Before(Nothing):
     """A job's position in lists: the page begins after that job, even if it has been removed."""
 
     created_at: Moment
-    first_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
+    first_seq: Annotated[int, Field(ge=0, le=MAX_SEQUENCE)]
 
 
 class JobFilterInput(FilterFields, ReadInput):
@@ -198,55 +194,13 @@ class StatsInput(ReadInput):
     window_minutes: Annotated[int, Field(ge=1, le=1_440)] = 5
 
 
-class HistoryInput(ReadInput):
-    """From `since` to `until`, or now, in steps of one minute or of whole hours.
-
-    `perQueue`: also for each queue.
-    """
-
-    since: Moment
-    until: Moment | None = None
-    step_minutes: Annotated[int, Field(ge=1, le=30 * 24 * _HOUR_MINUTES)] = _HOUR_MINUTES
-    service: Token | None = None
-    type: Token | None = None
-    per_queue: bool = False
-
-    @model_validator(mode="after")
-    def _is_step(self) -> HistoryInput:
-        if self.step_minutes != 1 and self.step_minutes % _HOUR_MINUTES:
-            raise ValueError("stepMinutes must be 1 or whole hours: 60, 120, …")
-        return self
-
-
-class StatsAtInput(ReadInput):
-    at: Moment
-    service: Token | None = None
-    type: Token | None = None
-
-
-class PastAfter(Nothing):
-    """`nextAfter` of the reply before."""
-
-    part: PastPart
-    stored_at: Moment
-    first_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
-
-
-class ListAtInput(StatsAtInput):
-    """Jobs that were in one of these states at that moment, or all jobs."""
-
-    state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
-    limit: Annotated[int, Field(ge=1, le=MAX_PAST_JOBS)] = 50
-    after: PastAfter | None = None
-
-
 class EventsInput(JobInput):
     """A page of a job's log, from an offset, or after the sequence `afterSeq`.
 
     `notes`: with progress, log lines and heartbeats, of which a job may have thousands.
     """
 
-    after_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)] = 0
+    after_seq: Annotated[int, Field(ge=0, le=MAX_SEQUENCE)] = 0
     notes: bool = True
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
@@ -337,12 +291,12 @@ class CreateInput(QueueInput):
     """
 
     payload: JsonValue = None
-    payload_version: Annotated[int | None, Field(ge=1, le=_MAX_SEQUENCE)] = None
+    payload_version: Annotated[int | None, Field(ge=1, le=MAX_SEQUENCE)] = None
     id: Token | None = None
     deadline: Moment | None = None
     run_at: Moment | None = None
     delay_ms: Milliseconds | None = None
-    max_tries: Annotated[int | None, Field(ge=-_MAX_SEQUENCE, le=_MAX_SEQUENCE)] = None
+    max_tries: Annotated[int | None, Field(ge=-MAX_SEQUENCE, le=MAX_SEQUENCE)] = None
     timeout_ms: Milliseconds | None = None
     visibility_ms: Milliseconds | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.error_envelope import Invalid
 from jobs_admin.api.errors import Issue
-from jobs_admin.api.inputs import MAX_HISTORY_STEPS
+from jobs_admin.api.history_inputs import MAX_HISTORY_STEPS
 from jobs_admin.api.views.history import HistoryView, QueueHistory
 from jobs_admin.projection.durations import Timed
 from jobs_admin.projection.rows import MINUTES_AN_HOUR, minute, moment_of_minute
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import aiosqlite
 
-    from jobs_admin.api.inputs import HistoryInput
+    from jobs_admin.api.history_inputs import HistoryInput
     from jobs_admin.api.views.history import DurationsView
     from jobs_admin.reads.history_queries import Found, FoundByQueue
     from jobs_admin.reads.readers import Readers

@@ -20,7 +20,7 @@ from trellis_jobs.model.states import JobState
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from jobs_admin.api import inputs
+    from jobs_admin.api import history_inputs
     from jobs_admin.api.views.history import HistoryView, StatsAtView
     from jobs_admin.reads.read_your_writes import ProjectionProgress
     from jobs_admin.reads.readers import Readers
@@ -46,11 +46,11 @@ class HistoryMethods:
             ]
         )
 
-    async def get_history(self, request: inputs.HistoryInput, _: Caller) -> HistoryView:
+    async def get_history(self, request: history_inputs.HistoryInput, _: Caller) -> HistoryView:
         await wait_for_position(self.progress, request.min_seq)
         return await history(self.readers, request, await self.clock.now())
 
-    async def get_stats_at(self, request: inputs.StatsAtInput, _: Caller) -> StatsAtView:
+    async def get_stats_at(self, request: history_inputs.StatsAtInput, _: Caller) -> StatsAtView:
         await wait_for_position(self.progress, request.min_seq)
         return await stats_at(
             self.readers,
@@ -60,7 +60,7 @@ class HistoryMethods:
             job_type=request.type,
         )
 
-    async def list_jobs_at(self, request: inputs.ListAtInput, _: Caller) -> bytes:
+    async def list_jobs_at(self, request: history_inputs.ListAtInput, _: Caller) -> bytes:
         await wait_for_position(self.progress, request.min_seq)
         check_past(request.at, await self.clock.now())
         states = tuple(JobState) if request.state is None else request.state

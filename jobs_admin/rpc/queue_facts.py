@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.errors import ProjectionUnavailable
-from jobs_admin.api.inputs import HistoryInput
+from jobs_admin.api.history_inputs import HistoryInput
 from jobs_admin.api.queue_rates import FAILURES
 from jobs_admin.doctor.job_rules import first_failing_minute
 from jobs_admin.queues.read import read_queues

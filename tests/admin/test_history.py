@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jobs_admin.api.error_envelope import Invalid
 from jobs_admin.api.errors import Invalid as Refused
-from jobs_admin.api.inputs import HistoryInput
+from jobs_admin.api.history_inputs import HistoryInput
 from jobs_admin.api.views.history import DurationsView, HistoryView
 from jobs_admin.projection.durations import BOUNDS, bucket_of
 from jobs_admin.projection.ingest import Ingest

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.table import Table
 
-from jobs_admin.api.inputs import MAX_HISTORY_STEPS
+from jobs_admin.api.history_inputs import MAX_HISTORY_STEPS
 from jobs_admin.api.views.history import DurationsView, HistoryView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
