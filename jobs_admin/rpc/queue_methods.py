@@ -29,6 +29,7 @@ from jobs_admin.reads import services
 from jobs_admin.reads.read_your_writes import wait_for_position
 from jobs_admin.reads.stats import stats
 from jobs_admin.rpc.router import answered_by
+from jobs_admin.schedules.known_queues import known_queues
 from jobs_admin.workers.views import known_workers
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ class QueueMethods:
         known = self.schedules.select() if self.schedules.is_complete else []
         unreadable = [each.address for each in known if each.stored.problem is not None]
         overdue = await self.schedules.overdue(await self.clock.now() - self.grace)
-        return check_schedules(overdue, unreadable)
+        queues = known_queues(self.workers.heard())
+        unknown = [each.address for each in known if queues.lacks(each.address)]
+        return check_schedules(overdue, unreadable, unknown)
 
     async def _check_admin(self) -> list[Finding]:
         health, listed = await asyncio.gather(self.health.report(), self._services())
