@@ -18,10 +18,16 @@ _SHOWN: Final = 3
 
 
 def check_schedules(
-    overdue: Sequence[ScheduleAddress], unreadable: Sequence[ScheduleAddress]
+    overdue: Sequence[ScheduleAddress],
+    unreadable: Sequence[ScheduleAddress],
+    unknown: Sequence[ScheduleAddress],
 ) -> list[Finding]:
-    """`unreadable` are those whose records cannot be read."""
-    return [*_overdue(overdue), *_unreadable(unreadable)]
+    """`unreadable` are those whose records cannot be read.
+
+    `unknown` are those of queues that no running worker knows.
+    """
+    left = [address for address in overdue if address not in set(unknown)]
+    return [*_overdue(left), *_unknown(unknown), *_unreadable(unreadable)]
 
 
 def _overdue(found: Sequence[ScheduleAddress]) -> Iterator[Finding]:
@@ -32,6 +38,15 @@ def _overdue(found: Sequence[ScheduleAddress]) -> Iterator[Finding]:
             f"start workers of {service}; if some run, see the runbook "
             '"A schedule does not fire" (docs/operate/runbooks.md)',
             _about(addresses[0]),
+        )
+
+
+def _unknown(found: Sequence[ScheduleAddress]) -> Iterator[Finding]:
+    if found:
+        yield broken(
+            f"{_names(found)} not fired: no running worker knows the queue",
+            "start a worker whose code declares the queue, or delete the schedule: "
+            "`trellis-jobs schedules delete`",
         )
 
 

@@ -17,6 +17,7 @@ from jobs_admin.doctor.schedule_rules import check_schedules
 from jobs_admin.doctor.worker_rules import check_worker_records
 from jobs_admin.remembered import Remembered
 from jobs_admin.rpc.router import answered_by
+from jobs_admin.schedules.known_queues import known_queues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,7 +95,9 @@ class Examination:
         known = self.schedules.select() if self.schedules.is_complete else []
         unreadable = [each.address for each in known if each.stored.problem is not None]
         overdue = await self.schedules.overdue(await self.facts.clock.now() - self.grace)
-        return check_schedules(overdue, unreadable)
+        queues = known_queues(self.facts.workers.heard())
+        unknown = [each.address for each in known if queues.lacks(each.address)]
+        return check_schedules(overdue, unreadable, unknown)
 
     async def _check_admin(self) -> list[Finding]:
         health, listed = await asyncio.gather(self.health.report(), self.facts.services())

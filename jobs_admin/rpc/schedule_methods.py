@@ -30,6 +30,7 @@ from jobs_admin.queues.read import known_queue
 from jobs_admin.reads.job_states import job_states
 from jobs_admin.rpc.router import answered_by
 from jobs_admin.schedules.definition import read_definition
+from jobs_admin.schedules.known_queues import known_queues
 from jobs_admin.schedules.views import detail_view, schedule_view
 from jobs_admin.workers.views import known_workers
 from trellis_jobs.errors import (
@@ -98,8 +99,9 @@ class ScheduleMethods:
         now = await self.clock.now()
         found = self.registry.select(request.service, request.type)
         shown = found[request.offset : request.offset + request.limit]
+        queues = known_queues(self.workers.heard())
         return Page[ScheduleView].of(
-            [schedule_view(each, now, self.grace) for each in shown],
+            [schedule_view(each, now, self.grace, queues) for each in shown],
             count=len(found),
             offset=request.offset,
             limit=request.limit,
@@ -172,7 +174,14 @@ class ScheduleMethods:
 
     async def _detail(self, known: KnownSchedule, ticks: int = _TICKS) -> ScheduleDetailView:
         now, states = await self.clock.now(), await self._states(known)
-        detail = detail_view(known, now, self.grace, ticks=ticks, states=states)
+        detail = detail_view(
+            known,
+            now,
+            self.grace,
+            known_queues(self.workers.heard()),
+            ticks=ticks,
+            states=states,
+        )
         if len(detail.encode()) + _ENVELOPE_BYTES <= self.max_reply_bytes():
             return detail
         return detail.model_copy(update={"payload": None, "omitted": ("payload",)})
