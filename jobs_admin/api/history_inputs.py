@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from jobs_admin.api.inputs import MAX_SEQUENCE, Moment, Nothing, ReadInput, Token
+from jobs_admin.api.views.history import PastPart
 from trellis_jobs.model.states import JobState
-
-if TYPE_CHECKING:
-    from jobs_admin.api.views.history import PastPart
 
 MAX_HISTORY_STEPS = 360
 MAX_PAST_JOBS = 100
