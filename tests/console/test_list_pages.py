@@ -272,7 +272,7 @@ async def test_the_audit_says_who_did_what_and_leads_there(
     assert "try again" not in page.text
     whole = await lab.see("/audit")
     assert f'href="{done.headers["location"]}"' in whole.html
-    assert "Nobody did this." in (await lab.see("/audit?by=bob")).text
+    assert "No operator did this." in (await lab.see("/audit?by=bob")).text
     assert (await lab.see("/audit?since=yesterday")).status == 409
 
 
