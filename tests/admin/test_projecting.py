@@ -119,6 +119,8 @@ def test_the_view_of_a_job_has_every_field_that_is_stored() -> None:
     assert known is not None
     whole = replace(
         known,
+        created_by="ann",
+        created_reason="a complaint",
         run=run,
         earlier_runs=(run,),
         context=replace(known.context, tracestate="vendor=1"),

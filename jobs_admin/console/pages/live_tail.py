@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 PATH: Final = "/live"
 _SHOWN_AT_FIRST: Final = 100
-# More events at a time are counted, not shown: no reader could follow them.
+# More events at a time are counted, not shown: no one could read them.
 _SHOWN_AT_ONCE: Final = 50
 _KEEP_ALIVE: Final = 15.0
 _RETRY_DELAY: Final = 2.0

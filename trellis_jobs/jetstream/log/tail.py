@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.log.feed import LogMessage
 
 _CONSUMER_IDLE_TIMEOUT: Final = timedelta(seconds=1)
-# A reader that asks for the newest messages first looks at this many of the log, then at more.
+# How the part of the log grows in which the newest messages are looked for, and how often.
 _WINDOW_GROWTH: Final = 8
 _WINDOWS: Final = 4
 
