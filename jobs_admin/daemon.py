@@ -145,7 +145,7 @@ def _router(parts: Parts, runner: Runner) -> Router:
 
 def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     readers, progress, keys = parts.readers, parts.progress, parts.keys
-    max_reply_bytes, facts = parts.max_reply_bytes, _queue_facts(parts)
+    max_reply_bytes = parts.max_reply_bytes
     return {
         **JobMethods(readers, progress, parts.actions, parts.clock, max_reply_bytes).table(),
         **OperationMethods(
@@ -164,6 +164,23 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
             names=KeyNames(parts.connection),
             clock=parts.clock,
         ).table(),
+        **_installation_methods(parts),
+        **InsightMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            health=parts.health,
+            keys=keys,
+            clock=parts.clock,
+            workers=parts.workers,
+        ).table(),
+    }
+
+
+def _installation_methods(parts: Parts) -> Mapping[str, Method]:
+    """The methods about services, queues, workers and schedules, and about their past."""
+    readers, progress, facts = parts.readers, parts.progress, _queue_facts(parts)
+    return {
         **ServiceMethods(readers, progress, parts.clock).table(),
         **ChangeMethods(parts.projector, progress.progress).table(),
         **HistoryMethods(
@@ -171,7 +188,7 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
             readers=readers,
             progress=progress,
             clock=parts.clock,
-            max_reply_bytes=max_reply_bytes,
+            max_reply_bytes=parts.max_reply_bytes,
         ).table(),
         **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
         **_schedule_methods(parts),
@@ -189,15 +206,6 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
             registry=parts.audit,
             records=parts.control,
             clock=parts.clock,
-        ).table(),
-        **InsightMethods(
-            connection=parts.connection,
-            readers=readers,
-            progress=progress,
-            health=parts.health,
-            keys=keys,
-            clock=parts.clock,
-            workers=parts.workers,
         ).table(),
     }
 
