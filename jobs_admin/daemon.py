@@ -116,6 +116,128 @@ async def serving(
         )
 
 
+<<<<<<< HEAD
+=======
+def _router(parts: Parts, runner: Runner) -> Router:
+    new_id = parts.environment.new_id
+    trail = AuditTrail(parts.control, subjects.AuditRecorder.ADMIN, new_id)
+    return Router(audited(_methods(parts, runner), trail), new_id, parts.max_reply_bytes)
+
+
+def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
+    readers, progress, keys = parts.readers, parts.progress, parts.keys
+    max_reply_bytes = parts.max_reply_bytes
+    return {
+        **JobMethods(readers, progress, parts.actions, parts.clock, max_reply_bytes).table(),
+        **OperationMethods(
+            readers=readers,
+            progress=progress,
+            records=parts.operations,
+            runner=runner,
+            clock=parts.clock,
+            new_id=parts.environment.new_id,
+            now=parts.environment.now,
+        ).table(),
+        **KeyMethods(
+            readers=readers,
+            progress=progress,
+            keys=keys,
+            names=KeyNames(parts.connection),
+            clock=parts.clock,
+        ).table(),
+        **_installation_methods(parts),
+        **InsightMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            health=parts.health,
+            keys=keys,
+            clock=parts.clock,
+            workers=parts.workers,
+        ).table(),
+    }
+
+
+def _installation_methods(parts: Parts) -> Mapping[str, Method]:
+    """The methods about services, queues, workers and schedules, and about their past."""
+    readers, progress, facts = parts.readers, parts.progress, _queue_facts(parts)
+    return {
+        **ServiceMethods(readers, progress, parts.clock).table(),
+        **ChangeMethods(parts.projector, progress.progress).table(),
+        **HistoryMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            clock=parts.clock,
+            max_reply_bytes=parts.max_reply_bytes,
+        ).table(),
+        **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
+        **_schedule_methods(parts),
+        **_queue_methods(parts, facts),
+        **_doctor_methods(parts, facts),
+        **SuggestMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            monotonic=parts.environment.monotonic,
+        ).table(),
+        **AuditMethods(
+            readers=readers,
+            progress=progress,
+            registry=parts.audit,
+            records=parts.control,
+            clock=parts.clock,
+        ).table(),
+    }
+
+
+def _queue_facts(parts: Parts) -> QueueFacts:
+    return QueueFacts(
+        connection=parts.connection,
+        readers=parts.readers,
+        clock=parts.clock,
+        workers=parts.workers,
+        keys=parts.keys,
+    )
+
+
+def _queue_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
+    actions = QueueActions(parts.connection, parts.installation.features)
+    return QueueMethods(facts=facts, progress=parts.progress, actions=actions).table()
+
+
+def _doctor_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
+    examination = Examination(
+        installation=parts.installation,
+        facts=facts,
+        health=parts.health,
+        schedules=parts.schedules,
+        grace=parts.config.overdue_grace,
+    )
+    return DoctorMethods(examination, parts.environment.monotonic).table()
+
+
+def _schedule_methods(parts: Parts) -> Mapping[str, Method]:
+    return ScheduleMethods(
+        connection=parts.connection,
+        registry=parts.schedules,
+        actions=parts.schedule_actions,
+        readers=parts.readers,
+        workers=parts.workers,
+        clock=parts.clock,
+        new_id=parts.environment.new_id,
+        grace=parts.config.overdue_grace,
+        max_reply_bytes=parts.max_reply_bytes,
+    ).table()
+
+
+def _directives(parts: Parts) -> WorkerDirectives:
+    supports_ttl = parts.events.features.message_ttl
+    records = WorkerRecords(parts.connection, supports_ttl=supports_ttl)
+    return WorkerDirectives(records, parts.environment.now)
+
+
+>>>>>>> c-ops
 def _loops(parts: Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, None]]:
     """Return the loops by name; with `--mode rpc-only` only those that read."""
     read_workers = partial(parts.workers.run, WorkerFeed(parts.connection))
