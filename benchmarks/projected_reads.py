@@ -48,9 +48,10 @@ async def fill(path: Path, over: int, keyed: int) -> None:
         while some := list(islice(jobs, 10_000)):
             changes = Changes(LogPosition(sequence=some[-1][0] + 2))
             for sequence, job in some:
-                stored_at = microseconds(job.updated_at)
-                changes.jobs[job.address] = JobRow(sequence, job, sequence + 2, stored_at)
-                changes.begun.append((sequence, job.payload))
+                begun_at, moved_at = microseconds(job.created_at), microseconds(job.updated_at)
+                row = JobRow(sequence, job, sequence + 2, moved_at, begun_at, moved_at)
+                changes.jobs[job.address] = row
+                changes.begun.append((sequence, job))
             await projection.do(Writer.apply, changes)
         await projection.do(Writer.add_indexes)
         await projection.do(Writer.seal)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.actions.key_names import KeyNames
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.doctor.checks import Installation
 from jobs_admin.health import PROJECTOR, Health
@@ -21,18 +20,8 @@ from jobs_admin.maintenance.retention.retention import Retention, RetentionDepen
 from jobs_admin.operations.run import RunContext
 from jobs_admin.operations.runner import MAX_WRITE_INTERVAL, WRITES_PER_LEASE, Runner
 from jobs_admin.parts import Parts, assemble
-from jobs_admin.queues.actions import QueueActions
-from jobs_admin.rpc.insight_methods import InsightMethods
-from jobs_admin.rpc.job_methods import JobMethods
-from jobs_admin.rpc.key_methods import KeyMethods
-from jobs_admin.rpc.operation_methods import OperationMethods
-from jobs_admin.rpc.queue_methods import QueueMethods
-from jobs_admin.rpc.router import Router
-from jobs_admin.rpc.schedule_methods import ScheduleMethods
-from jobs_admin.rpc.service_methods import ServiceMethods
+from jobs_admin.routing import make_router
 from jobs_admin.rpc.startup import until_readable
-from jobs_admin.rpc.worker_methods import WorkerMethods
-from jobs_admin.workers.directives import WorkerDirectives
 from trellis_jobs.contract.permissions.grants import inbox_prefix
 from trellis_jobs.contract.topology import Topology
 from trellis_jobs.environment import Environment
@@ -41,7 +30,6 @@ from trellis_jobs.jetstream.client.connect_options import as_connect_options
 from trellis_jobs.jetstream.client.rpc import RpcServer
 from trellis_jobs.jetstream.client.startup import Startup
 from trellis_jobs.jetstream.control.worker_feed import WorkerFeed
-from trellis_jobs.jetstream.control.worker_records import WorkerRecords
 from trellis_jobs.jetstream.schedules.schedule_feed import ScheduleFeed
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.jetstream.setup.plan import Act
@@ -57,7 +45,6 @@ if TYPE_CHECKING:
     from jobs_admin.projection.projector import Projector
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
-    from jobs_admin.rpc.router import Method
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
@@ -70,6 +57,7 @@ JUNK: Final = "junk"
 OPERATIONS: Final = "operations"
 WORKERS: Final = "worker records"
 SCHEDULES: Final = "schedule records"
+AUDIT: Final = "audit records"
 _REMEDY: Final = "start a service that may provision, or run `trellis-jobs admin serve --provision`"
 
 
@@ -109,7 +97,7 @@ async def serving(
         runner = _runner(parts)
         running = asyncio.create_task(_run(_loops(parts, runner)))
         opened.push_async_callback(_end, running)
-        router = Router(_methods(parts, runner), environment.new_id, lambda: connection.max_payload)
+        router = make_router(parts, runner)
         if parts.projector is not None:
             await until_readable(connection, parts.projector)
         rpc_server = RpcServer(connection, router.answer, router.refuse)
@@ -126,6 +114,14 @@ async def serving(
             running,
             port,
         )
+
+
+<<<<<<< HEAD
+=======
+def _router(parts: Parts, runner: Runner) -> Router:
+    new_id = parts.environment.new_id
+    trail = AuditTrail(parts.control, subjects.AuditRecorder.ADMIN, new_id)
+    return Router(audited(_methods(parts, runner), trail), new_id, parts.max_reply_bytes)
 
 
 def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
@@ -149,10 +145,7 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
             names=KeyNames(parts.connection),
             clock=parts.clock,
         ).table(),
-        **ServiceMethods(readers, progress, parts.clock).table(),
-        **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
-        **_schedule_methods(parts),
-        **_queue_methods(parts),
+        **_installation_methods(parts),
         **InsightMethods(
             connection=parts.connection,
             readers=readers,
@@ -165,18 +158,63 @@ def _methods(parts: Parts, runner: Runner) -> Mapping[str, Method]:
     }
 
 
-def _queue_methods(parts: Parts) -> Mapping[str, Method]:
-    return QueueMethods(
-        installation=parts.installation,
+def _installation_methods(parts: Parts) -> Mapping[str, Method]:
+    """The methods about services, queues, workers and schedules, and about their past."""
+    readers, progress, facts = parts.readers, parts.progress, _queue_facts(parts)
+    return {
+        **ServiceMethods(readers, progress, parts.clock).table(),
+        **ChangeMethods(parts.projector, progress.progress).table(),
+        **HistoryMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            clock=parts.clock,
+            max_reply_bytes=parts.max_reply_bytes,
+        ).table(),
+        **WorkerMethods(parts.workers, _directives(parts), parts.clock).table(),
+        **_schedule_methods(parts),
+        **_queue_methods(parts, facts),
+        **_doctor_methods(parts, facts),
+        **SuggestMethods(
+            connection=parts.connection,
+            readers=readers,
+            progress=progress,
+            monotonic=parts.environment.monotonic,
+        ).table(),
+        **AuditMethods(
+            readers=readers,
+            progress=progress,
+            registry=parts.audit,
+            records=parts.control,
+            clock=parts.clock,
+        ).table(),
+    }
+
+
+def _queue_facts(parts: Parts) -> QueueFacts:
+    return QueueFacts(
+        connection=parts.connection,
         readers=parts.readers,
-        progress=parts.progress,
-        health=parts.health,
-        actions=QueueActions(parts.connection, parts.installation.features),
         clock=parts.clock,
         workers=parts.workers,
+        keys=parts.keys,
+    )
+
+
+def _queue_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
+    actions = QueueActions(parts.connection, parts.installation.features)
+    return QueueMethods(facts=facts, progress=parts.progress, actions=actions).table()
+
+
+def _doctor_methods(parts: Parts, facts: QueueFacts) -> Mapping[str, Method]:
+    examination = Examination(
+        installation=parts.installation,
+        facts=facts,
+        health=parts.health,
         schedules=parts.schedules,
         grace=parts.config.overdue_grace,
-    ).table()
+    )
+    return DoctorMethods(examination, parts.environment.monotonic).table()
 
 
 def _schedule_methods(parts: Parts) -> Mapping[str, Method]:
@@ -199,12 +237,15 @@ def _directives(parts: Parts) -> WorkerDirectives:
     return WorkerDirectives(records, parts.environment.now)
 
 
+>>>>>>> c-ops
 def _loops(parts: Parts, runner: Runner) -> Mapping[str, Coroutine[Any, Any, None]]:
     """Return the loops by name; with `--mode rpc-only` only those that read."""
     read_workers = partial(parts.workers.run, WorkerFeed(parts.connection))
     read_schedules = partial(parts.schedules.run, ScheduleFeed(parts.connection))
+    read_audit = partial(parts.audit.run, parts.connection)
     reading = {
         WORKERS: parts.loops.keep_running(WORKERS, read_workers),
+        AUDIT: parts.loops.keep_running(AUDIT, read_audit),
         SCHEDULES: parts.loops.keep_running(SCHEDULES, read_schedules),
     }
     if parts.projector is None:

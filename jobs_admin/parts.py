@@ -14,6 +14,8 @@ from jobs_admin.actions.key_buckets import KeyBuckets
 from jobs_admin.actions.key_leases import Leases
 from jobs_admin.api.errors import ProjectionMissing, ProjectionUnavailable, ProjectionUnusable
 from jobs_admin.api.views.health import Mode
+from jobs_admin.audit.registry import AuditRegistry
+from jobs_admin.creation.job_creator import JobCreator
 from jobs_admin.file_lock import only_writer
 from jobs_admin.health import Health
 from jobs_admin.loops import Loops
@@ -64,6 +66,9 @@ class Parts:
     workers: WorkerRegistry
     schedules: ScheduleRegistry
     schedule_actions: ScheduleActions
+    creator: JobCreator
+    control: ControlRecords
+    audit: AuditRegistry
 
     @property
     def connection(self) -> Connection:
@@ -106,6 +111,7 @@ async def assemble(
     keys = _keys(connection, events, clock, environment)
     alarms = Alarms(connection, features, clock.last_known)
     schedules = ScheduleRecords(connection, supports_ttl=features.message_ttl)
+    control = ControlRecords(connection, supports_ttl=features.message_ttl)
     return Parts(
         config=config,
         environment=environment,
@@ -119,10 +125,13 @@ async def assemble(
         loops=loops,
         health=health,
         alarms=alarms,
-        operations=OperationRecords(ControlRecords(connection, supports_ttl=features.message_ttl)),
+        operations=OperationRecords(control),
         workers=WorkerRegistry(environment.monotonic),
         schedules=ScheduleRegistry(environment.monotonic),
         schedule_actions=ScheduleActions(Schedules(schedules, alarms)),
+        creator=JobCreator.at(connection, events, alarms, environment),
+        control=control,
+        audit=AuditRegistry(),
     )
 
 

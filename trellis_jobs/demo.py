@@ -10,7 +10,7 @@ import time
 
 from pydantic import BaseModel
 
-from trellis_jobs import ActiveJob, Fail, Jobs, Retry, Service, job
+from trellis_jobs import ActiveJob, Every, Fail, Jobs, Retry, Service, job
 
 DECLINED_CARD = "4000 0000 0000 0002"
 BROKEN_GATEWAY_CARD = "4000 0000 0000 0119"
@@ -60,7 +60,16 @@ class DemoJobs(Jobs, service="demo"):
     sync_tickets = job(Tickets, int, concurrency=2, backoff=[0.5, 1, 2, 4])
     send_email = job(Email, concurrency=2, permanent=[Unroutable])
     charge_card = job(Charge, str, concurrency=2, max_deliver=3, backoff=[1, 2])
-    nightly_report = job(ReportRequest, int, concurrency=2, timeout=60)
+    nightly_report = job(
+        ReportRequest,
+        int,
+        concurrency=2,
+        timeout=60,
+        # A night of this demo takes ten seconds.
+        schedules={
+            "nightly": Every(10, payload=ReportRequest(day="yesterday", regions=["north", "south"]))
+        },
+    )
     push_message = job(Push, deadline=2)  # a late message is useless
 
 

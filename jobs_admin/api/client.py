@@ -16,8 +16,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Unpack
 
+from jobs_admin.api.audit_client import AuditClient
 from jobs_admin.api.contract import Rpcs
+from jobs_admin.api.creation_client import CreationClient
 from jobs_admin.api.errors import Unexpected
+from jobs_admin.api.history_client import HistoryClient
 from jobs_admin.api.inputs import MAX_PAGE_SIZE
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.paging import iterate, iterate_snapshot
@@ -33,8 +36,9 @@ if TYPE_CHECKING:
 
     from jobs_admin.api.rpc_sender import JobPageArguments, PageArguments
     from jobs_admin.api.views.base import Page
-    from jobs_admin.api.views.dead_groups import DeadGroups
-    from jobs_admin.api.views.doctor import Diagnosis
+    from jobs_admin.api.views.changes import ChangesView
+    from jobs_admin.api.views.dead_groups import DeadGroups, ErrorGroups
+    from jobs_admin.api.views.doctor import AttentionView, Diagnosis
     from jobs_admin.api.views.health import HealthView
     from jobs_admin.api.views.jobs import (
         ChangedJob,
@@ -48,8 +52,11 @@ if TYPE_CHECKING:
     from jobs_admin.api.views.operations import OperationVerb, OperationView, PreviewView
     from jobs_admin.api.views.queues import ChangedQueue, QueueView
     from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+    from jobs_admin.api.views.suggestions import SuggestedField, SuggestionView
+    from jobs_admin.api.views.tail import TailView
     from jobs_admin.api.views.workers import DirectedWorker, WorkerProcessView
     from trellis_jobs.jetstream.client.connect_options import ConnectOptions
+    from trellis_jobs.model.events import EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.worker_states import WorkerState
 
@@ -62,6 +69,7 @@ class AdminClient:
     """`by` is recorded in every change. A job is named by its id or its address.
 
     `timeout` is how many seconds to wait for a reply; `read_timeout` is that of each read attempt.
+    `request_id` is in the log of the admin runtime; without it, each request gets another one.
     """
 
     def __init__(
@@ -71,11 +79,15 @@ class AdminClient:
         by: str | None = None,
         timeout: float = REQUEST_TIMEOUT,
         read_timeout: float | None = None,
+        request_id: str | None = None,
     ) -> None:
         self._rpcs = RpcSender(
-            connection, by, timeout, timeout if read_timeout is None else read_timeout
+            connection, by, timeout, timeout if read_timeout is None else read_timeout, request_id
         )
         self.schedules = ScheduleClient(self._rpcs)
+        self.creation = CreationClient(self._rpcs)
+        self.history = HistoryClient(self._rpcs)
+        self.audit = AuditClient(self._rpcs)
 
     @classmethod
     @asynccontextmanager
@@ -94,6 +106,23 @@ class AdminClient:
 
     async def health(self) -> HealthView:
         return await self._rpcs.ask(Rpcs.HEALTH)
+
+    async def changes(self, after_seq: int, *, wait_ms: int = 0) -> ChangesView:
+        """Wait for changes of jobs after a position of the log; returns also if there are none."""
+        return await self._rpcs.ask(Rpcs.CHANGES, after_seq=after_seq, wait_ms=wait_ms)
+
+    async def tail(
+        self,
+        after_seq: int | None = None,
+        *,
+        service: str | None = None,
+        type: str | None = None,
+        kind: EventKind | None = None,
+        limit: int = PAGE_SIZE,
+    ) -> TailView:
+        """Read the newest events after a position of the log, or the newest ones."""
+        which = {"service": service, "type": type, "kind": kind}
+        return await self._rpcs.ask(Rpcs.TAIL, after_seq=after_seq, limit=limit, **which)
 
     async def stats(
         self, *, service: str | None = None, type: str | None = None, window_minutes: int = 5
@@ -141,22 +170,57 @@ class AdminClient:
         """Group dead jobs by queue and error, largest groups first."""
         return await self._rpcs.page(Rpcs.GROUP_DLQ, **filter_fields(query), **page)
 
+    async def group_errors(
+        self, query: JobFilter = ANY, **page: Unpack[PageArguments]
+    ) -> ErrorGroups:
+        """Group failed and dead jobs, and those that wait for their next try, by queue and error.
+
+        `state` of the query may name some of these states.
+        """
+        return await self._rpcs.page(Rpcs.GROUP_ERRORS, **filter_fields(query), **page)
+
+    async def suggest(
+        self,
+        field: SuggestedField,
+        prefix: str = "",
+        *,
+        service: str | None = None,
+        type: str | None = None,
+        limit: int = 20,
+    ) -> tuple[SuggestionView, ...]:
+        """Complete a word of a job filter. Values of payloads are never suggested."""
+        fields = {"field": field, "prefix": prefix, "service": service, "type": type}
+        return (await self._rpcs.ask(Rpcs.SUGGEST, **fields, limit=limit)).suggestions
+
     async def get(self, job: str | JobAddress, *, min_seq: int = 0) -> JobView:
         return (await self._rpcs.ask(Rpcs.GET, **job_fields(job), min_seq=min_seq)).job
 
     async def list_events(
-        self, job: str | JobAddress, **page: Unpack[PageArguments]
+        self,
+        job: str | JobAddress,
+        *,
+        after_seq: int = 0,
+        notes: bool = True,
+        **page: Unpack[PageArguments],
     ) -> Page[LogEntry]:
-        """List the job's events from the log, oldest first."""
-        return await self._rpcs.page(Rpcs.EVENTS, **job_fields(job), **page)
+        """List the job's events from the log, oldest first; without notes, its state changes."""
+        # Older admin runtimes do not know these fields, so they are sent only if they matter.
+        only = {"after_seq": after_seq or None, "notes": None if notes else False}
+        return await self._rpcs.page(Rpcs.EVENTS, **job_fields(job), **only, **page)
 
     def events(self, job: str | JobAddress, *, page: int = PAGE_SIZE) -> AsyncIterator[LogEntry]:
         fetch = self._rpcs.pages(Rpcs.EVENTS, page, **job_fields(job))
         return iterate(fetch, lambda entry: entry.seq)
 
-    async def secrets(self, job: str | JobAddress, *, min_seq: int = 0) -> JobSecrets:
-        """Get the payload and result unredacted. This needs a separate permission."""
-        return await self._rpcs.ask(Rpcs.GET_SECRETS, **job_fields(job), min_seq=min_seq)
+    async def secrets(
+        self, job: str | JobAddress, *, reason: str | None = None, min_seq: int = 0
+    ) -> JobSecrets:
+        """Get the payload and result unredacted. This needs a separate permission.
+
+        The audit records who has seen them, and why.
+        """
+        fields = {**job_fields(job), "by": self._rpcs.by, "reason": reason, "min_seq": min_seq}
+        return await self._rpcs.ask(Rpcs.GET_SECRETS, **fields)
 
     async def explain(self, job: str | JobAddress, *, min_seq: int = 0) -> ExplanationView:
         return await self._rpcs.ask(Rpcs.EXPLAIN, **job_fields(job), min_seq=min_seq)
@@ -315,3 +379,7 @@ class AdminClient:
     async def doctor(self) -> Diagnosis:
         """Check everything that jobs depend on, with the credentials of the admin runtime."""
         return await self._rpcs.ask(Rpcs.DOCTOR)
+
+    async def attention(self) -> AttentionView:
+        """What is wrong now, the most urgent first, and what to do about it."""
+        return await self._rpcs.ask(Rpcs.ATTENTION)

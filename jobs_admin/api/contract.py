@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from jobs_admin.api import inputs
+from jobs_admin.api import history_inputs, inputs, schedule_inputs
+from jobs_admin.api.views.audit import AuditPage
 from jobs_admin.api.views.base import Page
-from jobs_admin.api.views.dead_groups import DeadGroups
-from jobs_admin.api.views.doctor import Diagnosis
+from jobs_admin.api.views.changes import ChangesView
+from jobs_admin.api.views.creation import CreateReply, OneContract, RecentPayloads
+from jobs_admin.api.views.dead_groups import DeadGroups, ErrorGroups
+from jobs_admin.api.views.doctor import AttentionView, Diagnosis
 from jobs_admin.api.views.health import HealthView
+from jobs_admin.api.views.history import HistoryView, JobsAtView, StatsAtView
 from jobs_admin.api.views.jobs import (
     ChangedJob,
     ExplanationView,
@@ -37,6 +41,8 @@ from jobs_admin.api.views.schedules import (
     TriggeredSchedule,
 )
 from jobs_admin.api.views.services import IgnoredView, ServiceView, StatsView
+from jobs_admin.api.views.suggestions import Suggestions
+from jobs_admin.api.views.tail import TailView
 from jobs_admin.api.views.workers import DirectedWorkers, WorkerProcessView
 from trellis_jobs.model import subjects
 
@@ -56,20 +62,25 @@ class Capability(StrEnum):
     MUTATE = f"{_API}::admin.mutate"
     SECRETS = f"{_API}::admin.secrets"
     WORKERS = f"{_API}::admin.workers"
+    CREATE = f"{_API}::admin.create"
 
 
-_CHANGES: Final = frozenset({Capability.MUTATE, Capability.WORKERS})
+_CHANGES: Final = frozenset({Capability.MUTATE, Capability.WORKERS, Capability.CREATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Rpc(Generic[In, Out]):
-    """`may_miss`: what the input names may not exist, so the reply may be a NotFoundError."""
+    """`may_miss`: what the input names may not exist, so the reply may be a NotFoundError.
+
+    `has_large_input`: a request may be as large as a message of the server.
+    """
 
     name: str
     input: type[In]
     output: type[Out]
     needs: Capability = Capability.READ
     may_miss: bool = False
+    has_large_input: bool = False
 
     @property
     def is_change(self) -> bool:
@@ -96,37 +107,62 @@ def _changes(name: str, input_type: type[In], output: type[Out]) -> Rpc[In, Out]
 
 class Rpcs:
     HEALTH = _reads("Jobs.Health", inputs.Nothing, HealthView)
+    CHANGES = _reads("Jobs.Changes", inputs.ChangesInput, ChangesView)
+    TAIL = _reads("Jobs.Tail", inputs.TailInput, TailView)
     LIST_SERVICES = _reads("Jobs.ListServices", inputs.PageInput, Page[ServiceView])
     LIST_IGNORED = _reads("Jobs.ListIgnored", inputs.QueuePageInput, Page[IgnoredView])
     STATS = _reads("Jobs.Stats", inputs.StatsInput, StatsView)
+    HISTORY = _reads("Jobs.History", history_inputs.HistoryInput, HistoryView)
+    STATS_AT = _reads("Jobs.StatsAt", history_inputs.StatsAtInput, StatsAtView)
+    LIST_AT = _reads("Jobs.ListAt", history_inputs.ListAtInput, JobsAtView)
     LIST = _reads("Jobs.List", inputs.ListInput, JobPage)
     LIST_DLQ = _reads("Jobs.ListDLQ", inputs.DeadInput, JobPage)
     GROUP_DLQ = _reads("Jobs.GroupDLQ", inputs.FilterInput, DeadGroups)
+    GROUP_ERRORS = _reads("Jobs.GroupErrors", inputs.GroupErrorsInput, ErrorGroups)
+    SUGGEST = _reads("Jobs.Suggest", inputs.SuggestInput, Suggestions)
     GET = _finds("Jobs.Get", inputs.JobInput, OneJob)
     GET_SECRETS = Rpc(
-        "Jobs.GetSecrets", inputs.JobInput, JobSecrets, Capability.SECRETS, may_miss=True
+        "Jobs.GetSecrets", inputs.SecretsInput, JobSecrets, Capability.SECRETS, may_miss=True
     )
     EVENTS = _finds("Jobs.Events", inputs.EventsInput, Page[LogEntry])
     EXPLAIN = _finds("Jobs.Explain", inputs.JobInput, ExplanationView)
     LIST_KEYS = _reads("Jobs.ListKeys", inputs.QueuePageInput, Page[BusyKeyView])
     GET_KEY = _finds("Jobs.GetKey", inputs.KeyInput, KeyView)
     LIST_QUEUES = _reads("Jobs.ListQueues", inputs.QueuesInput, Page[QueueView])
+    GET_CONTRACT = _finds("Jobs.GetContract", inputs.ContractInput, OneContract)
+    RECENT_PAYLOADS = _reads("Jobs.RecentPayloads", inputs.RecentPayloadsInput, RecentPayloads)
+    CREATE = Rpc(
+        "Jobs.Create",
+        inputs.CreateInput,
+        CreateReply,
+        Capability.CREATE,
+        may_miss=True,
+        has_large_input=True,
+    )
     PAUSE_QUEUE = _changes("Jobs.PauseQueue", inputs.PauseInput, ChangedQueue)
     RESUME_QUEUE = _changes("Jobs.ResumeQueue", inputs.QueueInput, ChangedQueue)
     LIST_SCHEDULES = _reads("Jobs.ListSchedules", inputs.QueuePageInput, Page[ScheduleView])
-    GET_SCHEDULE = _finds("Jobs.GetSchedule", inputs.GetScheduleInput, OneSchedule)
-    PUT_SCHEDULE = _changes("Jobs.PutSchedule", inputs.PutScheduleInput, ChangedSchedule)
-    PAUSE_SCHEDULE = _changes("Jobs.PauseSchedule", inputs.PauseScheduleInput, ChangedSchedule)
-    RESUME_SCHEDULE = _changes("Jobs.ResumeSchedule", inputs.ChangeScheduleInput, ChangedSchedule)
-    TRIGGER_SCHEDULE = _changes(
-        "Jobs.TriggerSchedule", inputs.ChangeScheduleInput, TriggeredSchedule
+    GET_SCHEDULE = _finds("Jobs.GetSchedule", schedule_inputs.GetScheduleInput, OneSchedule)
+    PUT_SCHEDULE = _changes("Jobs.PutSchedule", schedule_inputs.PutScheduleInput, ChangedSchedule)
+    PAUSE_SCHEDULE = _changes(
+        "Jobs.PauseSchedule", schedule_inputs.PauseScheduleInput, ChangedSchedule
     )
-    DELETE_SCHEDULE = _changes("Jobs.DeleteSchedule", inputs.ChangeScheduleInput, DeletedSchedule)
+    RESUME_SCHEDULE = _changes(
+        "Jobs.ResumeSchedule", schedule_inputs.ChangeScheduleInput, ChangedSchedule
+    )
+    TRIGGER_SCHEDULE = _changes(
+        "Jobs.TriggerSchedule", schedule_inputs.ChangeScheduleInput, TriggeredSchedule
+    )
+    DELETE_SCHEDULE = _changes(
+        "Jobs.DeleteSchedule", schedule_inputs.ChangeScheduleInput, DeletedSchedule
+    )
+    LIST_AUDIT = _reads("Jobs.ListAudit", inputs.AuditInput, AuditPage)
     LIST_WORKERS = _reads("Jobs.ListWorkers", inputs.WorkersInput, Page[WorkerProcessView])
     DIRECT_WORKERS = Rpc(
         "Jobs.DirectWorkers", inputs.DirectInput, DirectedWorkers, Capability.WORKERS
     )
     DOCTOR = _reads("Jobs.Doctor", inputs.Nothing, Diagnosis)
+    ATTENTION = _reads("Jobs.Attention", inputs.Nothing, AttentionView)
     CANCEL = _changes("Jobs.Cancel", inputs.ActionInput, ChangedJob)
     RETRY = _changes("Jobs.Retry", inputs.ActionInput, ChangedJob)
     REPLAY_DLQ = _changes("Jobs.ReplayDLQ", inputs.ActionInput, ChangedJob)

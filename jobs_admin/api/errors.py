@@ -8,9 +8,12 @@ AdminError
 ├── ProjectionUnavailable   the projection cannot be read right now, because it is being recreated
 │   └── ProjectionRebuilding  the same, with the progress of the rebuild
 ├── ProjectionLocked        another process writes this projection
-├── PortUnavailable         the port for health probes cannot be opened
+├── PortUnavailable         a port to listen on cannot be opened
 ├── QueryTimeout            a read would take too long: use a narrower filter
 ├── QueueMissing            the server has no such queue
+├── ContractMissing         the server has no contract of the queue
+├── JobInvalid              a job cannot be created as requested
+├── BundleInvalid           a file is not a bundle of a job, or is damaged
 ├── SchedulesUnavailable    the records of schedules cannot be read right now
 ├── JobContention           a job received new events faster than one could be appended
 └── RequestFailed           the admin runtime refused a request; raised by its client
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 # An admin runtime's refusal of an unknown method begins so; clients recognise older runtimes by it.
 NO_METHOD: Final = "there is no method"
+# The path of the issue if the contract of a queue is missing or unusable.
+CONTRACT_ISSUE: Final = "/type"
 
 
 class AdminError(JobsError):
@@ -95,8 +100,8 @@ class ProjectionLocked(AdminError):
 
 
 class PortUnavailable(AdminError):
-    def __init__(self, host: str, port: int, why: str) -> None:
-        super().__init__(f"--health-port {port} cannot be opened on {host}: {why}")
+    def __init__(self, host: str, port: int, why: str, option: str = "--health-port") -> None:
+        super().__init__(f"{option} {port} cannot be opened on {host}: {why}")
         self.port = port
 
 
@@ -115,6 +120,19 @@ class QueueMissing(AdminError):
         self.name = name
         self.why = f"no worker of it was ever started; queues: {', '.join(known) or 'none'}"
         super().__init__(f"there is no queue {name}: {self.why}")
+
+
+class ContractMissing(AdminError):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the server has no contract of {name}: its workers are too old to publish it, or have "
+            "no permission to"
+        )
+        self.name = name
+
+
+class BundleInvalid(AdminError):
+    """The message says what is wrong with the file."""
 
 
 class SchedulesUnavailable(AdminError):
@@ -137,6 +155,18 @@ class Issue:
 
     path: str
     message: str
+
+
+class JobInvalid(AdminError):
+    """`issues` name the fields of the request that are invalid."""
+
+    def __init__(self, message: str, issues: Sequence[Issue]) -> None:
+        super().__init__(message)
+        self.issues = tuple(issues)
+
+    @classmethod
+    def at(cls, path: str, problem: str) -> JobInvalid:
+        return cls(problem, [Issue(path, problem)])
 
 
 class RequestFailed(AdminError):

@@ -19,28 +19,28 @@ from pydantic.alias_generators import to_camel
 from jobs_admin.api.job_filter import FilterFields, JobFilter
 from jobs_admin.api.views.jobs import JobCursor
 from jobs_admin.api.views.operations import OperationVerb
+from jobs_admin.api.views.suggestions import SuggestedField
 from jobs_admin.api.worker_filter import WorkerFilter
 from trellis_jobs.model.durations import LONGEST
-from trellis_jobs.model.schedules.cron import MAX_EXPRESSION_LENGTH
-from trellis_jobs.model.schedules.definition import (
-    DEFAULT_MAX_CATCH_UP,
-    MAX_MAX_CATCH_UP,
-    CatchUp,
-    Overlap,
-)
+from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.worker_states import WorkerState
 
 MAX_PAGE_SIZE = 500
 _TOKEN_PATTERN = r"^[A-Za-z0-9_-]{1,128}$"  # noqa: S105 - a token of a subject
-_MAX_SEQUENCE = 2**63 - 1
-_MILLISECOND = timedelta(milliseconds=1)
+MAX_SEQUENCE = 2**63 - 1
+MILLISECOND = timedelta(milliseconds=1)
 MAX_PAUSE = timedelta(days=3650)
 MAX_TICKS = 100
+MAX_TEMPLATES = 50
+
+_JOB_PATTERN = r"^[A-Za-z0-9_-]{1,128}(/[A-Za-z0-9_-]{1,128}){2}$"
+_GROUP_PATTERN = r"^[0-9a-f]{16}$"
 
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
+JobName = Annotated[str, Field(pattern=_JOB_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
-Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // _MILLISECOND)]
+Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // MILLISECOND)]
 # Keys are made from payloads; a key that is longer than this can be named by its hash.
 Key = Annotated[str, Field(min_length=1, max_length=32_000)]
 
@@ -75,7 +75,7 @@ class Nothing(BaseModel):
 class ReadInput(Nothing):
     """`minSeq`: wait until the projection has reached this log sequence (design D17)."""
 
-    min_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)] = 0
+    min_seq: Annotated[int, Field(ge=0, le=MAX_SEQUENCE)] = 0
 
 
 class PageInput(ReadInput):
@@ -83,11 +83,28 @@ class PageInput(ReadInput):
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)]
 
 
+class ChangesInput(Nothing):
+    """The reply comes when there are changes after `afterSeq`, or when `waitMs` have passed."""
+
+    after_seq: Annotated[int, Field(ge=0, le=MAX_SEQUENCE)]
+    wait_ms: Annotated[int, Field(ge=0, le=5_000)] = 0
+
+
+class TailInput(Nothing):
+    """The newest events after `afterSeq`; without it, the newest ones."""
+
+    after_seq: Annotated[int | None, Field(ge=0, le=MAX_SEQUENCE)] = None
+    service: Token | None = None
+    type: Token | None = None
+    kind: EventKind | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
+
+
 class Before(Nothing):
     """A job's position in lists: the page begins after that job, even if it has been removed."""
 
     created_at: Moment
-    first_seq: Annotated[int, Field(ge=0, le=_MAX_SEQUENCE)]
+    first_seq: Annotated[int, Field(ge=0, le=MAX_SEQUENCE)]
 
 
 class JobFilterInput(FilterFields, ReadInput):
@@ -101,7 +118,12 @@ class JobFilterInput(FilterFields, ReadInput):
     id_prefix: Token | None = None
     error: Text | None = None
     app_version: Text | None = None
+    request_id: Text | None = None
+    trace_id: Annotated[str | None, Field(pattern=r"^[0-9a-f]{32}$")] = None
+    schedule: Token | None = None
     payload: Annotated[dict[Text, PayloadValue] | None, Field(max_length=8)] = None
+    error_group: Annotated[str | None, Field(pattern=_GROUP_PATTERN)] = None
+    jobs: Annotated[list[JobName] | None, Field(max_length=MAX_PAGE_SIZE)] = None
 
     def to_filter(self, state: list[JobState] | None) -> JobFilter:
         fields = {name: getattr(self, name) for name in FilterFields.model_fields}
@@ -133,6 +155,29 @@ class ListInput(DeadInput):
     state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
 
 
+ErrorState = Literal[JobState.FAILED, JobState.RETRY, JobState.DEAD]
+
+
+class GroupErrorsInput(FilterInput):
+    """Without `state`, jobs in all of these states are grouped."""
+
+    state: Annotated[list[ErrorState], Field(min_length=1, max_length=3)] = [
+        JobState.FAILED,
+        JobState.RETRY,
+        JobState.DEAD,
+    ]
+
+
+class SuggestInput(ReadInput):
+    """`service` and `type` restrict the suggestions of states, types and payload fields."""
+
+    field: SuggestedField
+    prefix: Annotated[str, Field(max_length=500)] = ""
+    service: Token | None = None
+    type: Token | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+
+
 class JobInput(ReadInput):
     """`service` and `type` are needed only when several queues have a job with this id."""
 
@@ -150,6 +195,13 @@ class StatsInput(ReadInput):
 
 
 class EventsInput(JobInput):
+    """A page of a job's log, from an offset, or after the sequence `afterSeq`.
+
+    `notes`: with progress, log lines and heartbeats, of which a job may have thousands.
+    """
+
+    after_seq: Annotated[int, Field(ge=0, le=MAX_SEQUENCE)] = 0
+    notes: bool = True
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
 
@@ -159,6 +211,25 @@ class ActionInput(JobInput):
 
     by: Text | None = None
     reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class SecretsInput(JobInput):
+    """The audit records who has seen the secrets, and why."""
+
+    by: Text | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+
+
+class AuditInput(PageInput):
+    """`since` and `until` compare with the server's time when an action was stored."""
+
+    by: Text | None = None
+    verb: Text | None = None
+    target: Text | None = None
+    service: Token | None = None
+    type: Token | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class RescheduleInput(ActionInput):
@@ -196,60 +267,40 @@ class PauseInput(QueueInput):
     """Without `durationMs`, the queue is paused until it is resumed."""
 
     reason: Annotated[str, Field(max_length=4_000)]
-    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // _MILLISECOND)] = None
+    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // MILLISECOND)] = None
 
 
-class ScheduleInput(Nothing):
+class ContractInput(Nothing):
     service: Token
     type: Token
-    name: Token
 
 
-class GetScheduleInput(ScheduleInput):
-    """`ticks`: how many of its next ticks to return."""
-
-    ticks: Annotated[int, Field(ge=0, le=MAX_TICKS)] = 10
-
-
-class ChangeScheduleInput(ScheduleInput):
-    by: Text | None = None
+class RecentPayloadsInput(ReadInput):
+    service: Token
+    type: Token
+    limit: Annotated[int, Field(ge=1, le=MAX_TEMPLATES)] = 10
 
 
-class PutScheduleInput(ChangeScheduleInput):
-    """Either `cron`, in `timeZone`, or `everyMs`."""
+class CreateInput(QueueInput):
+    """A job for any queue. `dryRun` checks it, and says what would happen.
 
-    cron: Annotated[str | None, Field(max_length=MAX_EXPRESSION_LENGTH)] = None
-    time_zone: Text | None = None
-    every_ms: Milliseconds | None = None
+    `payloadVersion` is that of a payload that was taken from another job: the request is refused if
+    the queue takes another version. `runAt` or `delayMs` is when the job may run. `maxTries`,
+    `timeoutMs` and `visibilityMs` replace the options of the queue. The job records `by` and
+    `reason`.
+    """
+
     payload: JsonValue = None
-    jitter_ms: Milliseconds = 0
-    start: Moment | None = None
-    end: Moment | None = None
-    catch_up: CatchUp = CatchUp.ONCE
-    max_catch_up: Annotated[int, Field(ge=1, le=MAX_MAX_CATCH_UP)] = DEFAULT_MAX_CATCH_UP
-    overlap: Overlap = Overlap.ALLOW
-
-    @model_validator(mode="after")
-    def _one_timing(self) -> PutScheduleInput:
-        if (self.cron is None) == (self.every_ms is None):
-            raise ValueError("give either cron or everyMs")
-        if self.time_zone is not None and self.cron is None:
-            raise ValueError("timeZone needs cron: intervals have no time zone")
-        return self
-
-
-class PauseScheduleInput(ChangeScheduleInput):
-    """Without `until` and `durationMs`, the schedule is paused until it is resumed."""
-
-    reason: Annotated[str, Field(max_length=4_000)]
-    until: Moment | None = None
-    duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // _MILLISECOND)] = None
-
-    @model_validator(mode="after")
-    def _one_end(self) -> PauseScheduleInput:
-        if self.until is not None and self.duration_ms is not None:
-            raise ValueError("give either until or durationMs, not both")
-        return self
+    payload_version: Annotated[int | None, Field(ge=1, le=MAX_SEQUENCE)] = None
+    id: Token | None = None
+    deadline: Moment | None = None
+    run_at: Moment | None = None
+    delay_ms: Milliseconds | None = None
+    max_tries: Annotated[int | None, Field(ge=-MAX_SEQUENCE, le=MAX_SEQUENCE)] = None
+    timeout_ms: Milliseconds | None = None
+    visibility_ms: Milliseconds | None = None
+    reason: Annotated[str | None, Field(max_length=4_000)] = None
+    dry_run: bool = False
 
 
 class WorkerFilterInput(Nothing):

@@ -51,12 +51,16 @@ class JobPageArguments(PageArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class RpcSender:
-    """`by` is recorded in every change. `read_timeout` is that of each attempt of a read."""
+    """`by` is recorded in every change. `read_timeout` is that of each attempt of a read.
+
+    `request_id` is sent with every request; without it, each gets another one.
+    """
 
     connection: Connection
     by: str | None
     timeout: float
     read_timeout: float
+    request_id: str | None = None
 
     def pages(
         self, rpc: Rpc[Any, Page[T]], limit: int, **fields: Any
@@ -110,7 +114,10 @@ class RpcSender:
             self.connection,
             subjects.rpc(rpc.name),
             request_body(fields),
-            headers={"request-id": new_id(), KNOWN_STATES: JobState.SCHEDULED.value},
+            headers={
+                "request-id": self.request_id or new_id(),
+                KNOWN_STATES: JobState.SCHEDULED.value,
+            },
             timeout=within,
         )
         if reply.headers.get("status") == "error":

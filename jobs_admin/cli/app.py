@@ -24,10 +24,12 @@ COMMANDS: Final[Mapping[str, str]] = {
         "dev",
         "services",
         "top",
+        "attention",
         "doctor",
         "jobs",
         "dlq",
         "operations",
+        "audit",
         "keys",
         "workers",
         "queues",
@@ -37,6 +39,7 @@ COMMANDS: Final[Mapping[str, str]] = {
         "credentials",
         "contract",
         "admin",
+        "console",
         "projection",
     )
 }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-import orjson
 import typer
 
+from jobs_admin.api.filter_text import FIELDS, FilterTextError, parse_filter, read_scalar
 from jobs_admin.api.job_filter import JobFilter, Scalar
+from jobs_admin.cli.exit_codes import UsageError
 from jobs_admin.cli.time_options import moment_ago
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import check_token
@@ -59,6 +60,17 @@ States = Annotated[
 ]
 
 
+FilterWords = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILTER",
+        help='The filter as text, such as \'state:dead type:shop/charge error:"503 from" '
+        f"since:2h'. The fields are {', '.join(FIELDS)}.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
     """An option that is not given does not restrict the result."""
@@ -99,6 +111,24 @@ class Filters:
             rich_help_panel=PANEL,
         ),
     ] = None
+    request_id: Annotated[
+        str | None,
+        typer.Option(help="Only jobs created under this request id.", rich_help_panel=PANEL),
+    ] = None
+    trace_id: Annotated[
+        str | None,
+        typer.Option(
+            help="Only jobs created under this trace id, of 32 digits.", rich_help_panel=PANEL
+        ),
+    ] = None
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help="Only jobs that the schedule with this name created.",
+            callback=_token,
+            rich_help_panel=PANEL,
+        ),
+    ] = None
     payload: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,8 +155,28 @@ class Filters:
             id_prefix=self.id_prefix,
             error=self.error,
             app_version=self.app_version,
+            request_id=self.request_id,
+            trace_id=self.trace_id,
+            schedule=self.schedule,
             payload=dict(map(_field, self.payload)) if self.payload else None,
         )
+
+
+def combined(options: JobFilter, words: list[str] | None) -> JobFilter:
+    """The filter of the options and that of the text, as one. A field may be in one of them."""
+    try:
+        written = parse_filter(" ".join(words or ()), datetime.now(UTC), zone=None)
+    except FilterTextError as error:
+        raise UsageError(str(error)) from None
+    given, more = _set_fields(options), _set_fields(written)
+    payload = given.pop("payload", {}), more.pop("payload", {})
+    for field in (given.keys() & more.keys()) | (payload[0].keys() & payload[1].keys()):
+        raise UsageError(f"{field} is given by an option and in the filter text: remove one")
+    return JobFilter(**given, **more, payload=payload[0] | payload[1] or None)
+
+
+def _set_fields(query: JobFilter) -> dict[str, Any]:
+    return {name: value for name, value in query if value is not None}
 
 
 def moment(option: str, text: str | None, now: datetime) -> datetime | None:
@@ -137,16 +187,4 @@ def _field(text: str) -> tuple[str, Scalar]:
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise typer.BadParameter(f"{text!r} is not FIELD=VALUE", param_hint="--payload")
-    return name, _scalar(value)
-
-
-def _scalar(text: str) -> Scalar:
-    """Read as JSON (17, true, "17"), unless that changes the spelling, as in 1.10."""
-    try:
-        read = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
-    if isinstance(read, str):
-        return read
-    keeps_spelling = isinstance(read, int | float) and orjson.dumps(read).decode() == text
-    return read if keeps_spelling else text
+    return name, read_scalar(value)

@@ -14,6 +14,8 @@ _HELP: Final = "Job id, or service/type/id if several queues have a job with tha
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help=_HELP)]
 JobArguments = Annotated[list[str], typer.Argument(metavar="ID", help=_HELP)]
+OptionalJob = Annotated[str | None, typer.Argument(metavar="ID", help=_HELP)]
+OptionalJobs = Annotated[list[str] | None, typer.Argument(metavar="ID", help=_HELP)]
 
 
 def parse_job(text: str) -> str | JobAddress:

@@ -16,6 +16,7 @@ from jobs_admin.cli.queue_contract import read_contract
 from jobs_admin.cli.render.output import print_json, print_text
 from jobs_admin.cli.service_loader import load_service
 from jobs_admin.config import SERVICE_NAME
+from jobs_admin.console.users import Role, nats_user
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.contract.permissions import grants
 from trellis_jobs.contract.permissions.accounts import (
@@ -44,6 +45,13 @@ _READS_FOR_CHANGES: Final = {
         "Jobs.ListOperations",
     ),
     Capability.WORKERS: ("Jobs.ListWorkers", "Jobs.ListServices"),
+    Capability.CREATE: (
+        "Jobs.Get",
+        "Jobs.GetContract",
+        "Jobs.Health",
+        "Jobs.ListQueues",
+        "Jobs.RecentPayloads",
+    ),
 }
 # Through the admin runtime or, without one, directly.
 _QUEUE_METHODS: Final = ("Jobs.ListQueues", "Jobs.PauseQueue", "Jobs.ResumeQueue")
@@ -53,6 +61,14 @@ _CAPABILITIES: Final = {
     "mutate": Capability.MUTATE,
     "secrets": Capability.SECRETS,
     "workers": Capability.WORKERS,
+    "create": Capability.CREATE,
+}
+# What the users of the console may do: each role has its own connection.
+_CONSOLE_ROLES: Final = {
+    Role.VIEWER: ("read",),
+    Role.OPERATOR: ("mutate", "workers"),
+    Role.SECRETS: ("secrets",),
+    Role.CREATOR: ("create",),
 }
 _STREAM: Final = "stream"
 _QUEUES: Final = "queues"
@@ -83,13 +99,23 @@ class UserOptions:
     operator: Annotated[
         list[str] | None,
         typer.Option(
-            help="An operator who may query the admin runtime (read), change jobs (mutate), read "
-            "secret fields (secrets), direct workers (workers), also without an admin runtime "
-            "(worker-records), pause queues (queues) or read the log (stream). May be repeated.",
-            metavar="[NAME=]read|mutate|secrets|workers|worker-records|queues|stream[,…]",
+            help="An operator who may query the admin runtime (read), change jobs (mutate), create "
+            "jobs in any queue (create), read secret fields (secrets), direct workers (workers), "
+            "also without an admin runtime (worker-records), pause queues (queues) or read the log "
+            "(stream). May be repeated.",
+            metavar="[NAME=]read|mutate|create|secrets|workers|worker-records|queues|stream[,…]",
             rich_help_panel=_USERS,
         ),
     ] = None
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console",
+            help="The users of the web console, one for each role: "
+            f"{', '.join(map(nats_user, _CONSOLE_ROLES))}.",
+            rich_help_panel=_USERS,
+        ),
+    ] = False
     provisioner: Annotated[
         bool,
         typer.Option(
@@ -141,14 +167,15 @@ class UserOptions:
             *map(_service_user, contracts),
             *self._hosts(contracts),
             *self._operators(contracts),
+            *self._console_users(),
             *self._system_users(),
         )
         found = [replace(user, nkey=keys.pop(user.name, None)) for user in users]
         names = [user.name for user in found]
         if not names:
             raise typer.BadParameter(
-                "name at least one user: --service, --admin, --operator, --provisioner, --backup "
-                "or --system"
+                "name at least one user: --service, --admin, --operator, --console, --provisioner, "
+                "--backup or --system"
             )
         for name in names:
             if names.count(name) > 1:
@@ -177,6 +204,11 @@ class UserOptions:
     def _system_users(self) -> Iterator[NatsUser]:
         if self.system:
             yield NatsUser("sys", grants.of_system_user(), SYSTEM)
+
+    def _console_users(self) -> Iterator[NatsUser]:
+        for role, capabilities in _CONSOLE_ROLES.items() if self.console else ():
+            name = nats_user(role)
+            yield NatsUser(name, _operator_rights(name, capabilities, ()), OPERATORS)
 
     def _operators(self, contracts: Sequence[ServiceContract]) -> Iterator[NatsUser]:
         granted: dict[str, list[str]] = {}

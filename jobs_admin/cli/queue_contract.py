@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from jobs_admin.api.errors import QueueMissing
+from jobs_admin.api.errors import ContractMissing, QueueMissing
 from jobs_admin.cli.exit_codes import Missing, UsageError
 from jobs_admin.cli.queue_names import QueueName
 from jobs_admin.cli.service_loader import load_service
+from jobs_admin.queues.contract import published_contract
 from jobs_admin.queues.read import known_queue
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import from_manifest, normalized
@@ -51,6 +52,10 @@ class ContractSource:
             rich_help_panel=_PANEL,
         ),
     ] = None
+
+    @property
+    def is_local(self) -> bool:
+        return self.app is not None or self.contract is not None
 
     def check(self) -> None:
         if self.app is not None and self.contract is not None:
@@ -101,19 +106,11 @@ def _inside(value: object) -> Iterable[object]:
 
 async def _queue_on_server(connection: Connection, name: QueueName) -> JobType[Any, Any]:
     try:
-        contract = (await known_queue(connection, name.service, name.job_type)).contract()
+        return published_contract(await known_queue(connection, name.service, name.job_type))
     except DeclarationError as error:
-        raise DeclarationError(
-            f"the contract of {name} on the server cannot be used: {error}; {_ALTERNATIVES}"
-        ) from error
-    except QueueMissing as missing:
+        raise DeclarationError(f"{error}; {_ALTERNATIVES}") from error
+    except (QueueMissing, ContractMissing) as missing:
         raise Missing(f"{missing}; {_ALTERNATIVES}") from None
-    if contract is None:
-        raise Missing(
-            f"the server has no contract of {name}: its workers are too old to publish it, or have "
-            f"no permission to; {_ALTERNATIVES}"
-        )
-    return contract
 
 
 async def _with_bucket(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from datetime import datetime, time, timedelta
-from typing import Final
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import typer
 
+from jobs_admin.api.time_text import moment_after, moment_before
 from trellis_jobs.model.durations import parse_duration
 
-_CLOCK: Final = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at", help="As it was at this time: 10m, 2h, 3d ago, 14:03, or RFC 3339.", metavar="TIME"
+    ),
+]
 
 
 def duration(option: str, text: str) -> timedelta:
@@ -34,34 +40,23 @@ def seconds(option: str, text: str | None) -> float | None:
 
 def moment_ahead(option: str, text: str, now: datetime) -> datetime:
     """`10m` is in ten minutes."""
-    return _moment(option, text, now, 1)
+    return _read(option, moment_after, text, now)
 
 
 def moment_ago(option: str, text: str, now: datetime) -> datetime:
     """`10m` is ten minutes before now."""
-    return _moment(option, text, now, -1)
+    return _read(option, moment_before, text, now)
 
 
-def _moment(option: str, text: str, now: datetime, direction: int) -> datetime:
+def past_moment(text: str) -> datetime:
+    """The time of `--at`."""
+    return moment_ago("--at", text, datetime.now(UTC))
+
+
+def _read(
+    option: str, read: Callable[[str, datetime], datetime], text: str, now: datetime
+) -> datetime:
     try:
-        read = parse_duration(text)
-        if read is not None:
-            return now + direction * read
-        if _CLOCK.fullmatch(text):
-            return _clock_time(text, now, direction)
-        parsed = datetime.fromisoformat(text)
-        return parsed if parsed.tzinfo else parsed.astimezone()
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"{text!r} is neither a duration (10m, 2h, 3d) nor a time"
-            " (14:03:07, 2026-05-01T12:00:00Z)",
-            param_hint=option,
-        ) from None
-
-
-def _clock_time(text: str, now: datetime, direction: int) -> datetime:
-    """Return the previous or the next such time in the local zone, as event lists show it."""
-    # No zone until the day is known: another day can have another UTC offset.
-    today = datetime.combine(now.astimezone(), time.fromisoformat(text))
-    is_in_direction = direction * (today.astimezone() - now) >= timedelta()
-    return (today if is_in_direction else today + direction * timedelta(days=1)).astimezone()
+        return read(text, now)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobs_admin.api.views.doctor import Diagnosis, Finding, Level, Section
+from jobs_admin.api.views.doctor import About, Diagnosis, Finding, Level, Section, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from datetime import datetime
 
 
 def fine(text: str) -> Finding:
     return Finding(level=Level.FINE, message=text)
 
 
-def note(text: str) -> Finding:
-    return Finding(level=Level.NOTE, message=text)
+def note(text: str, about: About | None = None) -> Finding:
+    return Finding(level=Level.NOTE, message=text, about=about)
 
 
-def warning(text: str, remedy: str) -> Finding:
-    return Finding(level=Level.WARNING, message=text, remedy=remedy)
+def warning(
+    text: str, remedy: str, about: About | None = None, since: datetime | None = None
+) -> Finding:
+    return Finding(level=Level.WARNING, message=text, remedy=remedy, about=about, since=since)
 
 
-def broken(text: str, remedy: str) -> Finding:
-    return Finding(level=Level.BROKEN, message=text, remedy=remedy)
+def broken(
+    text: str, remedy: str, about: About | None = None, since: datetime | None = None
+) -> Finding:
+    return Finding(level=Level.BROKEN, message=text, remedy=remedy, about=about, since=since)
+
+
+def about_queue(service: str, job_type: str) -> About:
+    return About(subject=Subject.QUEUE, service=service, type=job_type)
+
+
+def about_worker(service: str, instance: str) -> About:
+    return About(subject=Subject.WORKER, service=service, name=instance)
 
 
 def diagnosis(sections: Sequence[Section], not_seen: Collection[str] = ()) -> Diagnosis:

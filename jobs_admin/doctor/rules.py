@@ -7,7 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.views.health import CONTRACTS, HealthStatus
-from jobs_admin.doctor.findings import broken, fine, note, warning
+from jobs_admin.doctor.findings import about_queue, about_worker, broken, fine, note, warning
+from jobs_admin.doctor.job_rules import check_jobs
 from trellis_jobs.contract.features import FEATURES
 from trellis_jobs.contract.topology import CONTROL, LOG
 from trellis_jobs.jetstream.setup.plan import Act
@@ -17,7 +18,8 @@ from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.usage import Level as Fullness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from jobs_admin.api.views.doctor import Finding
     from jobs_admin.api.views.health import CheckView, HealthView
@@ -161,10 +163,16 @@ def check_sync(is_always: bool | None) -> Finding:
     )
 
 
-def check_queues(queues: Sequence[QueueView]) -> list[Finding]:
+def check_queues(
+    queues: Sequence[QueueView], failing_since: Mapping[str, datetime] | None = None
+) -> list[Finding]:
+    """`failing_since`: since when most tries of a queue fail, by its name, as far as known."""
     if not queues:
         return [note("there are no queues, because no worker was ever started")]
-    findings = [_check_queue(queue) for queue in queues]
+    findings = [
+        [*_check_queue(queue), *check_jobs(queue, (failing_since or {}).get(queue.name))]
+        for queue in queues
+    ]
     healthy = sum(not found for found in findings)
     level = fine if healthy == len(queues) else note
     return [
@@ -175,16 +183,24 @@ def check_queues(queues: Sequence[QueueView]) -> list[Finding]:
 
 def _check_queue(queue: QueueView) -> list[Finding]:
     found: list[Finding] = []
+    about = about_queue(queue.service, queue.type)
     if queue.drift:
         remedy = f"restart the workers of {queue.service}, or run `trellis-jobs infra apply --app`"
-        found.append(warning(f"{queue.name}: {'; '.join(queue.drift)}", remedy))
+        found.append(warning(f"{queue.name}: {'; '.join(queue.drift)}", remedy, about))
     if queue.paused:
-        why = f" ({queue.pause_reason})" if queue.pause_reason else ""
-        found.append(note(f"{queue.name}: paused{why}, {queue.waiting:,} waiting"))
+        found.append(note(f"{queue.name}: {_pause_words(queue)}", about))
     if queue.unattended:
         waiting = f"{queue.waiting:,} waiting, and no worker is available"
-        found.append(broken(f"{queue.name}: {waiting}", f"start workers for {queue.name}"))
+        remedy = f"start workers for {queue.name}"
+        found.append(broken(f"{queue.name}: {waiting}", remedy, about, queue.oldest_at))
     return found
+
+
+def _pause_words(queue: QueueView) -> str:
+    by = f" by {queue.paused_by}" if queue.paused_by else ""
+    why = f" ({queue.pause_reason})" if queue.pause_reason else ""
+    until = f" until {queue.paused_until:%Y-%m-%d %H:%M:%S}Z" if queue.paused_until else ""
+    return f"paused{by}{until}{why}, {queue.waiting:,} waiting"
 
 
 def check_workers(workers: Iterable[WorkerView]) -> list[Finding]:
@@ -200,6 +216,7 @@ def check_workers(workers: Iterable[WorkerView]) -> list[Finding]:
             f"{format_duration(timedelta(milliseconds=blocked))} in the last 10 minutes",
             "write handlers that block as plain functions (def instead of async def), or use "
             "asyncio.to_thread in them; the worker's log names the job and the line",
+            about_worker(service, instance),
         )
         for (service, instance), blocked in sorted(longest.items())
     ]
@@ -216,6 +233,7 @@ def check_worker_clocks(workers: Iterable[WorkerView]) -> list[Finding]:
             f"the clock of worker {instance} of {service} is {format_duration(abs(ahead))} "
             f"{'ahead of' if ahead > timedelta() else 'behind'} the server's",
             "synchronise the clocks (NTP): workers correct the times of jobs, your code does not",
+            about_worker(service, instance),
         )
         for (service, instance), ahead in sorted(offsets.items())
         if abs(ahead) > MIN_OFFSET

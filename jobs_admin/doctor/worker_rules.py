@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.worker_words import directive_words, silence_words
-from jobs_admin.doctor.findings import note, warning
+from jobs_admin.doctor.findings import about_queue, about_worker, note, warning
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.worker_states import WorkerState
 
@@ -41,10 +41,11 @@ def _silent(processes: Sequence[WorkerProcessView], now: datetime) -> list[Findi
     for process in processes:
         words = silence_words(process, now)
         text = f"worker {process.name} of {process.service}: {words}"
+        about = about_worker(process.service, process.instance_id)
         if process.silent:
-            found.append(warning(text, _SILENT))
+            found.append(warning(text, _SILENT, about, process.last_beat_at))
         elif words is not None:
-            found.append(note(text))
+            found.append(note(text, about))
     return found
 
 
@@ -57,7 +58,11 @@ def _without_record(
         (beat.service, beat.instance_id) for beat in heartbeats if beat.contract_digest is not None
     }
     return [
-        warning(f"worker {instance} of {service} has no record", _NO_RECORD)
+        warning(
+            f"worker {instance} of {service} has no record",
+            _NO_RECORD,
+            about_worker(service, instance),
+        )
         for service, instance in sorted(ours - known)
     ]
 
@@ -80,8 +85,10 @@ def _quiet_queue(name: str, workers: Sequence[WorkerProcessView], now: datetime)
     when = "" if wanted is None else f"{format_duration(now - wanted.at)} ago"
     why = "" if wanted is None else f" ({directive_words(wanted, when)})"
     count = "its only worker is" if len(workers) == 1 else f"all {len(workers)} workers are"
-    service = name.partition("/")[0]
+    service, _, job_type = name.partition("/")
     return warning(
         f"{name}: {count} quiet, so no job starts{why}",
         f"resume the workers when they may work: trellis-jobs workers resume --service {service}",
+        about_queue(service, job_type),
+        None if wanted is None else wanted.at,
     )

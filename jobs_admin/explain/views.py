@@ -9,6 +9,7 @@ import orjson
 
 from jobs_admin.api.views.jobs import ExplanationView, JobSecrets, LogEntry
 from trellis_jobs.model.job import Entry, Ignored, reduce
+from trellis_jobs.model.timeline import LogRecord
 from trellis_jobs.wire import log as wire
 from trellis_jobs.wire.event_redaction import redact
 from trellis_jobs.wire.events import Undecodable
@@ -23,11 +24,19 @@ if TYPE_CHECKING:
 
 
 def log_entries(
-    stored: Sequence[LogMessage], *, offset: int = 0, limit: int | None = None
+    stored: Sequence[LogMessage],
+    before: Sequence[LogMessage] = (),
+    *,
+    offset: int = 0,
+    limit: int | None = None,
 ) -> list[LogEntry]:
-    """List messages with the state after each; `event` has no secrets."""
-    end = None if limit is None else offset + limit
-    shown = islice(_with_effects(stored), offset, end)
+    """List messages with the state after each; `event` has no secrets.
+
+    `before` are the earlier messages that changed the job's state.
+    """
+    begin = len(before) + offset
+    end = None if limit is None else begin + limit
+    shown = islice(_with_effects([*before, *stored]), begin, end)
     return [log_entry(message, read, **effect) for message, read, effect in shown]
 
 
@@ -54,6 +63,14 @@ def read_message(message: LogMessage) -> Entry | Undecodable:
     if isinstance(read, Entry | Undecodable):
         return read
     return Undecodable(message.sequence, "a worker's heartbeat, not an event of a job")
+
+
+def log_record(message: LogMessage) -> LogRecord:
+    """A message as timelines take it."""
+    read = read_message(message)
+    return LogRecord(
+        message.sequence, message.stored_at, read if isinstance(read, Entry) else read.reason
+    )
 
 
 def log_entry(message: LogMessage, read: Entry | Undecodable, **effect: Any) -> LogEntry:

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.maintenance.gather_limited import gather_limited
+from jobs_admin.gather_limited import gather_limited
 from trellis_jobs.jetstream.work.messages import InvalidWorkMessage, WorkMessage
 from trellis_jobs.model.states import JobState
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.errors import JobContention
-from jobs_admin.maintenance.gather_limited import gather_limited
+from jobs_admin.gather_limited import gather_limited
 from jobs_admin.reads import candidates
 from jobs_admin.reads.candidates import Candidate, PageEnd
 from trellis_jobs.jetstream.log.expiry import plan_expiry

@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.maintenance.gather_limited import gather_limited
+from jobs_admin.gather_limited import gather_limited
 from jobs_admin.reads.candidates import PageEnd, overdue_delays
 from trellis_jobs.errors import InfrastructureError, NotConfirmed
 from trellis_jobs.jetstream.schedules.schedules import alarm_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from jobs_admin.maintenance.gather_limited import MAX_CONCURRENT, gather_limited
+from jobs_admin.gather_limited import MAX_CONCURRENT, gather_limited
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

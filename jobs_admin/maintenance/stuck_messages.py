@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.gather_limited import gather_limited
 from jobs_admin.maintenance.exhausted_jobs import DeliveryLimitReached, stands_for
-from jobs_admin.maintenance.gather_limited import gather_limited
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.work.messages import WorkMessage
 from trellis_jobs.model.states import JobState

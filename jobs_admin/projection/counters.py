@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Changes are counted by slots of ten minutes, in microseconds.
 SLOT: Final = 600_000_000
 MINUTE: Final = 60_000_000
-# Those of dead jobs also by longer slots: how many minutes each kind has, the longest first.
-DEAD_SLOTS: Final = (1440, 360, 60, 10)
+# Those of groups also by longer slots: how many minutes each kind has, the longest first.
+GROUP_SLOTS: Final = (1440, 360, 60, 10)
 
 Kind = tuple[str | int, ...]
 # A kind, and by how much each of its numbers changes.
@@ -73,7 +73,7 @@ def _columns(*names: str) -> Callable[[Columns], Any]:
 
 
 _state, _updated_at, _key = map(_columns, ("state", "updated_at", "key"))
-_error, _cause = map(_columns, ("error", "cause"))
+_error, _cause, _app_version = map(_columns, ("error", "cause", "app_version"))
 _by_state = _columns("service", "type", "state")
 
 
@@ -85,12 +85,16 @@ def _every(_: Columns) -> bool:
     return True
 
 
-def _is_dead(job: Columns) -> bool:
-    return bool(_state(job) == JobState.DEAD)
+def _has_cause(job: Columns) -> bool:
+    return bool(_cause(job))
 
 
-def _dead_by_change(minutes: int) -> Callable[[Columns], Kind]:
-    return lambda job: (minutes, _updated_at(job) // (minutes * MINUTE), _cause(job))
+def _has_cause_and_version(job: Columns) -> bool:
+    return bool(_cause(job)) and _app_version(job) is not None
+
+
+def _group_by_change(minutes: int) -> Callable[[Columns], Kind]:
+    return lambda job: (minutes, _updated_at(job) // (minutes * MINUTE), _cause(job), _state(job))
 
 
 def _has_error(job: Columns) -> bool:
@@ -107,9 +111,10 @@ def _is_active_with_key(job: Columns) -> bool:
 
 _STATE: Final = ("service", "type", "state")
 _ERROR: Final = (*_STATE, "cause", "error")
-_CAUSE: Final = ("cause", "service", "type")
-_VALUES: Final = ("cause", "error_values")
-_SLOT_OF_CAUSE: Final = ("minutes", "slot", "cause")
+_GROUP: Final = ("cause", "service", "type", "state")
+_VALUES: Final = ("cause", "state", "error_values")
+_VERSION: Final = ("cause", "state", "app_version")
+_SLOT_OF_GROUP: Final = ("minutes", "slot", "cause", "state")
 _KEY: Final = ("service", "type", "key_hash", "key")
 COUNTER_TABLES: Final = (
     CounterTable("job_counts", _STATE, _by_state, {"jobs": _every}),
@@ -118,15 +123,22 @@ COUNTER_TABLES: Final = (
         "key_counts",
         _KEY,
         _columns(*_KEY),
-        {"jobs": _is_live_with_key, "active": _is_active_with_key},
+        {
+            "jobs": _is_live_with_key,
+            "active": _is_active_with_key,
+            "waiting": lambda job: _is_live_with_key(job) and not _is_active_with_key(job),
+        },
     ),
     CounterTable("error_counts", _ERROR, _columns(*_ERROR), {"jobs": _has_error}),
-    CounterTable("dead_counts", _CAUSE, _columns(*_CAUSE), {"jobs": _is_dead}),
-    CounterTable("dead_value_counts", _VALUES, _columns(*_VALUES), {"jobs": _is_dead}),
+    CounterTable("group_counts", _GROUP, _columns(*_GROUP), {"jobs": _has_cause}),
+    CounterTable("group_value_counts", _VALUES, _columns(*_VALUES), {"jobs": _has_cause}),
+    CounterTable(
+        "group_version_counts", _VERSION, _columns(*_VERSION), {"jobs": _has_cause_and_version}
+    ),
     *(
         CounterTable(
-            "dead_change_counts", _SLOT_OF_CAUSE, _dead_by_change(minutes), {"jobs": _is_dead}
+            "group_change_counts", _SLOT_OF_GROUP, _group_by_change(minutes), {"jobs": _has_cause}
         )
-        for minutes in DEAD_SLOTS
+        for minutes in GROUP_SLOTS
     ),
 )

@@ -13,6 +13,7 @@ from jobs_admin.projection.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
 
     from jobs_admin.projection.store import Projection
     from trellis_jobs.jetstream.log.feed import LogMessage, LogPosition
@@ -54,7 +55,9 @@ class Ingest:
             self.position = replace(self.position, sequence=sequence, stored_ns=0)
         await self._projection.do(Writer.set_position, self.position)
 
-    async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
+    async def forget(
+        self, up_to: Mapping[JobAddress, int], read_job: ReadJob, now: datetime
+    ) -> None:
         """Remove jobs that were purged from the log up to these sequences, in one transaction.
 
         The row of a job that continued is made again from what remains in the log. `read_job` must
@@ -73,7 +76,7 @@ class Ingest:
             taken_in = [message for message in left if message.sequence <= self.position.sequence]
             if rows:
                 again = refold(taken_in, self.position)
-                await self._projection.do(Writer.forget, rows.values(), up_to, again)
+                await self._projection.do(Writer.forget, rows.values(), up_to, again, now)
 
     async def forget_undecodable(self, sequences: Sequence[int]) -> None:
         async with self._writing:

@@ -12,6 +12,7 @@ from trellis_jobs.jetstream.log.feed import LogPosition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+FILLED_AT: Final = "filled_at"
 ALL_METADATA: Final = "SELECT name, value FROM projection_metadata"
 
 

@@ -16,12 +16,14 @@ from jobs_admin.projection.files import FileDamaged, FileReplaced, beside, file_
 from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.rebuild_progress import RebuildProgress
+from jobs_admin.projection.recent_changes import RecentChanges
 from jobs_admin.projection.store import Projection
 from jobs_admin.projection.writer import Writer
 from trellis_jobs.jetstream.log.feed import LogReplaced
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
     from typing import Any
 
@@ -42,13 +44,15 @@ class Projector:
     """`position` is the last applied sequence of the log.
 
     A file that does not belong to the log is rebuilt, and a file that another process has rebuilt
-    is opened again. `rebuilding` is set while the file must not be read.
+    is opened again. `rebuilding` is set while the file must not be read. `recent` has the changes
+    of the last moments.
     `nice` lowers the priority of the thread that writes the file.
     """
 
     def __init__(self, feed: LogFeed, path: Path, *, nice: int = 0) -> None:
         self.position = 0
         self.rebuilding: RebuildProgress | None = None
+        self.recent = RecentChanges()
         self._feed = feed
         self._path = path
         self._throttle = Throttle(nice)
@@ -90,6 +94,11 @@ class Projector:
                 self.raise_if_rebuilding()
                 await self._moved.wait()
 
+    async def wait_beyond(self, sequence: int) -> None:
+        """Wait for a later position, without hurry: the projector may rest meanwhile."""
+        while self.position <= sequence:
+            await self._moved.wait()
+
     def raise_if_rebuilding(self) -> None:
         if self.rebuilding is not None:
             raise ProjectionRebuilding(self.rebuilding.done, self.rebuilding.total)
@@ -99,12 +108,17 @@ class Projector:
         if self._file is not None:
             self._file.watch.look(damage)
 
-    async def forget(self, up_to: Mapping[JobAddress, int], read_job: ReadJob) -> None:
-        """Remove jobs that retention purged from the log, except what remains of them."""
+    async def forget(
+        self, up_to: Mapping[JobAddress, int], read_job: ReadJob, now: datetime
+    ) -> None:
+        """Remove jobs that retention purged from the log, except what remains of them.
+
+        `now` is the server's time.
+        """
         file = self._file
         if file is not None:
             file.watch.wrote()
-            await file.ingest.forget(up_to, read_job)
+            await file.ingest.forget(up_to, read_job, now)
             file.watch.wrote()
 
     async def forget_undecodable(self, sequences: Sequence[int]) -> None:
@@ -145,6 +159,7 @@ class Projector:
                 file.watch.wrote()
                 used = await file.ingest.apply(batch)
                 file.watch.wrote()
+                self.recent.add(batch)
                 self._announce(batch[-1].sequence)
                 if until is not None and self.position >= until:
                     return
@@ -170,6 +185,7 @@ class Projector:
         self.rebuilding = None
         self._was_open = True
         self._is_open.set()
+        self.recent.begin(ingest.position.sequence)
         self._announce(ingest.position.sequence)
         return file
 

@@ -159,6 +159,7 @@ async def catch_up(
             async for batch in feed.up_to(begin, shown.sequence):
                 await ingest.apply(batch)
             await ingest.complete(shown.sequence)
+        await projection.do(Writer.set_filled_at, (await feed.extent()).now)
         await projection.do(Writer.seal)
 
 

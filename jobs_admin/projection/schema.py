@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import aiosqlite
 
-SCHEMA_VERSION: Final = 13
+SCHEMA_VERSION: Final = 15
 _MADE: Final = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
 
 

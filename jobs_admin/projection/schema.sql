@@ -1,9 +1,10 @@
--- The projection of the log. Everything here is a function of the log up to `position`, so two
--- projections of the same log are equal row by row, whenever and in whatever batches they were made.
--- Times are whole microseconds since 1970 (UTC).
+-- The projection of the log. Everything here, except `filled_at` and removed_jobs, is a function of the
+-- log up to `position`, so two projections of the same log are equal row by row, whenever and in
+-- whatever batches they were made. Times are whole microseconds since 1970 (UTC).
 
 -- schema_version; position, the log sequence up to which everything is taken in, and when the server
--- stored that message (position_stored_ns); stream_created, which log that is.
+-- stored that message (position_stored_ns); stream_created, which log that is; filled_at, when the file
+-- was made from the log, in microseconds: it does not know the jobs that retention removed before.
 CREATE TABLE projection_metadata (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -28,11 +29,15 @@ CREATE TABLE jobs_projection (
     key             TEXT,
     key_hash        TEXT,
     error           TEXT,                 -- the last one's text, case folded
-    error_values    INTEGER NOT NULL,     -- of a dead job: what differs in its error (error_patterns.py); else 0
+    error_values    INTEGER NOT NULL,     -- of a job with a cause: what differs in its error (error_patterns.py); else 0
     app_version     TEXT,                 -- of the worker that started its newest try
-    cause           INTEGER NOT NULL,     -- of a dead job: a hash of its queue and its error's pattern; else 0
+    cause           INTEGER NOT NULL,     -- of a job that its last error put where it is: a hash of its queue and the error's pattern; else 0
     last_sequence   INTEGER NOT NULL,     -- of its newest event, ignored ones included
     last_stored_at  INTEGER NOT NULL,     -- when the server stored that event, whatever the event says
+    begun_at        INTEGER NOT NULL,     -- when it stored the job's first event
+    moved_at        INTEGER NOT NULL,     -- when it stored the newest event that changed the job's status
+    span            INTEGER NOT NULL,     -- the bits of moved_at - begun_at: 0, or how far apart they are
+    due_at          INTEGER,              -- of a job in retry: when its next try is due, by the server's time
     lines           INTEGER NOT NULL,     -- log lines so far, in all runs
     document        TEXT    NOT NULL
 );
@@ -49,8 +54,9 @@ CREATE TABLE job_logs (
     PRIMARY KEY (job, number)
 ) WITHOUT ROWID;
 
--- Which scalar values a job's payload has where, as a hash of path and value.
-CREATE TABLE payload_values (
+-- Values that a job can be found by, as hashes: the scalars of its payloads, each with its path, and the
+-- request, the trace and the schedule that its runs come from.
+CREATE TABLE job_values (
     hash INTEGER NOT NULL,
     job  INTEGER NOT NULL,
     PRIMARY KEY (hash, job)
@@ -75,7 +81,7 @@ CREATE TABLE change_counts (
     PRIMARY KEY (slot, service, type, state)
 ) WITHOUT ROWID;
 
--- Of each key, how many jobs are not over, and how many of those run.
+-- Of each key, how many jobs are not over, and how many of those run and wait.
 CREATE TABLE key_counts (
     service  TEXT    NOT NULL,
     type     TEXT    NOT NULL,
@@ -83,6 +89,7 @@ CREATE TABLE key_counts (
     key      TEXT    NOT NULL,
     jobs     INTEGER NOT NULL,
     active   INTEGER NOT NULL,
+    waiting  INTEGER NOT NULL,
     PRIMARY KEY (service, type, key_hash, key)
 ) WITHOUT ROWID;
 
@@ -97,34 +104,47 @@ CREATE TABLE error_counts (
     PRIMARY KEY (service, type, state, cause, error)
 ) WITHOUT ROWID;
 
--- Dead jobs by what killed them.
-CREATE TABLE dead_counts (
+-- Dead and failed jobs, and those that wait for their next try, by queue and error.
+CREATE TABLE group_counts (
     cause   INTEGER NOT NULL,
     service TEXT    NOT NULL,
     type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
     jobs    INTEGER NOT NULL,
-    PRIMARY KEY (cause, service, type)
+    PRIMARY KEY (cause, service, type, state)
 ) WITHOUT ROWID;
 
 -- The same by what differs in their errors, which tells what texts may be found in them.
-CREATE TABLE dead_value_counts (
+CREATE TABLE group_value_counts (
     cause        INTEGER NOT NULL,
+    state        TEXT    NOT NULL,
     error_values INTEGER NOT NULL,
     jobs         INTEGER NOT NULL,
-    PRIMARY KEY (cause, error_values)
+    PRIMARY KEY (cause, state, error_values)
+) WITHOUT ROWID;
+
+-- The same by the version of the application in which their newest try ran, if it has one.
+CREATE TABLE group_version_counts (
+    cause       INTEGER NOT NULL,
+    state       TEXT    NOT NULL,
+    app_version TEXT    NOT NULL,
+    jobs        INTEGER NOT NULL,
+    PRIMARY KEY (cause, state, app_version)
 ) WITHOUT ROWID;
 
 -- The same by when they last changed: slots of that many minutes since 1970, of several lengths, so that
 -- any time is the sum of few rows.
-CREATE TABLE dead_change_counts (
+CREATE TABLE group_change_counts (
     minutes INTEGER NOT NULL,
     slot    INTEGER NOT NULL,
     cause   INTEGER NOT NULL,
+    state   TEXT    NOT NULL,
     jobs    INTEGER NOT NULL,
-    PRIMARY KEY (minutes, slot, cause)
+    PRIMARY KEY (minutes, slot, cause, state)
 ) WITHOUT ROWID;
 
--- How many events of each kind that moves a job happened in which minute, for a day.
+-- How many events of each kind that moves a job happened in which minute, for a day. Rows with an empty
+-- service and type have the sums over all queues, also in the next table and in attempt_durations.
 CREATE TABLE job_activity (
     minute  INTEGER NOT NULL,
     service TEXT    NOT NULL,
@@ -134,7 +154,7 @@ CREATE TABLE job_activity (
     PRIMARY KEY (minute, service, type, kind)
 ) WITHOUT ROWID;
 
--- The same by whole hours since 1970, so that a day is the sum of few rows.
+-- The same by whole hours since 1970, so that a day is the sum of few rows, for thirty days.
 CREATE TABLE hourly_activity (
     hour    INTEGER NOT NULL,
     service TEXT    NOT NULL,
@@ -142,6 +162,44 @@ CREATE TABLE hourly_activity (
     kind    TEXT    NOT NULL,
     events  INTEGER NOT NULL,
     PRIMARY KEY (hour, service, type, kind)
+) WITHOUT ROWID;
+
+-- How many jobs entered and exited each state: by minutes for a day, and by hours and days for thirty
+-- days (slots of that many minutes since 1970). What a state has now, without what changed since a
+-- moment, is what it had then.
+CREATE TABLE state_changes (
+    minutes INTEGER NOT NULL,
+    slot    INTEGER NOT NULL,
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
+    entered INTEGER NOT NULL,
+    exited  INTEGER NOT NULL,
+    PRIMARY KEY (minutes, slot, service, type, state)
+) WITHOUT ROWID;
+
+-- How many jobs of each state retention removed from this file, in the same slots. The log does not know.
+CREATE TABLE removed_jobs (
+    minutes INTEGER NOT NULL,
+    slot    INTEGER NOT NULL,
+    service TEXT    NOT NULL,
+    type    TEXT    NOT NULL,
+    state   TEXT    NOT NULL,
+    jobs    INTEGER NOT NULL,
+    PRIMARY KEY (minutes, slot, service, type, state)
+) WITHOUT ROWID;
+
+-- How long attempts waited for a worker ('wait') and ran ('run'), by the hour and the day in which that
+-- ended, for thirty days. Buckets are those of durations.py.
+CREATE TABLE attempt_durations (
+    minutes  INTEGER NOT NULL,
+    slot     INTEGER NOT NULL,
+    service  TEXT    NOT NULL,
+    type     TEXT    NOT NULL,
+    phase    TEXT    NOT NULL,
+    bucket   INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    PRIMARY KEY (minutes, slot, service, type, phase, bucket)
 ) WITHOUT ROWID;
 
 -- The newest heartbeat of each worker; `seen_at` is the server's time, not the worker's. Those a day
@@ -168,6 +226,19 @@ CREATE TABLE ignored_events (
     id       TEXT NOT NULL,
     kind     TEXT NOT NULL,
     reason   TEXT NOT NULL
+);
+
+-- Events by which operators changed a job, one by one; those of operations are not here (operator_actions.py).
+CREATE TABLE operator_actions (
+    sequence  INTEGER PRIMARY KEY,
+    stored_at INTEGER NOT NULL,           -- by the server's clock
+    verb      TEXT    NOT NULL,
+    service   TEXT    NOT NULL,
+    type      TEXT    NOT NULL,
+    id        TEXT    NOT NULL,
+    by        TEXT,
+    reason    TEXT,
+    request   TEXT
 );
 
 -- Messages under the log's subjects that are no events, kept aside for people to look at.

@@ -14,10 +14,11 @@ UPSERT_JOBS: Final = BulkStatement(
     "ON CONFLICT (job) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in COLUMNS[4:]),
 )
-ADD_PAYLOAD_VALUES: Final = BulkStatement("INSERT OR IGNORE INTO payload_values", 2)
+ADD_JOB_VALUES: Final = BulkStatement("INSERT OR IGNORE INTO job_values", 2)
 ADD_LINES: Final = BulkStatement("INSERT INTO job_logs", 6)
 FORGET_LINES: Final = "DELETE FROM job_logs WHERE job = ? AND number <= ?"
 ADD_IGNORED: Final = BulkStatement("INSERT OR IGNORE INTO ignored_events", 6)
+ADD_ACTIONS: Final = BulkStatement("INSERT OR IGNORE INTO operator_actions", 9)
 ADD_UNDECODABLE: Final = BulkStatement("INSERT OR IGNORE INTO undecodable_messages", 4)
 COUNT_ACTIVITY: Final = BulkStatement(
     "INSERT INTO job_activity",
@@ -34,6 +35,29 @@ COUNT_HOURS: Final = BulkStatement(
 )
 FORGET_HOURS: Final = (
     "DELETE FROM hourly_activity WHERE hour < ((SELECT max(minute) FROM job_activity) - ?) / 60"
+)
+COUNT_STATE_CHANGES: Final = BulkStatement(
+    "INSERT INTO state_changes",
+    7,
+    "ON CONFLICT (minutes, slot, service, type, state) DO UPDATE SET "
+    "entered = entered + excluded.entered, exited = exited + excluded.exited",
+)
+COUNT_REMOVED: Final = BulkStatement(
+    "INSERT INTO removed_jobs",
+    6,
+    "ON CONFLICT (minutes, slot, service, type, state) DO UPDATE SET jobs = jobs + excluded.jobs",
+)
+COUNT_DURATIONS: Final = BulkStatement(
+    "INSERT INTO attempt_durations",
+    7,
+    "ON CONFLICT (minutes, slot, service, type, phase, bucket) "
+    "DO UPDATE SET attempts = attempts + excluded.attempts",
+)
+# Slots of a length that ended a number of minutes before the newest event that was counted.
+FORGET_SLOTS: Final = tuple(
+    f"DELETE FROM {table} WHERE minutes = ?1 "  # noqa: S608 - our own tables
+    "AND slot < ((SELECT max(minute) FROM job_activity) - ?2) / ?1"
+    for table in ("state_changes", "removed_jobs", "attempt_durations")
 )
 UPSERT_PRESENCE: Final = BulkStatement(
     "INSERT INTO worker_presence_projection",
@@ -54,9 +78,10 @@ DELETE_PRESENCE: Final = (
 FORGET_JOB: Final = (
     "DELETE FROM jobs_projection WHERE job = ?",
     "DELETE FROM job_logs WHERE job = ?",
-    "DELETE FROM payload_values WHERE job = ?",
+    "DELETE FROM job_values WHERE job = ?",
 )
 FORGET_IGNORED: Final = "DELETE FROM ignored_events WHERE service = ? AND type = ? AND id = ?"
+FORGET_ACTIONS: Final = "DELETE FROM operator_actions WHERE service = ? AND type = ? AND id = ?"
 # Whatever is under the job's own subjects: after a dot comes a slash.
 FORGET_UNDECODABLE_OF_JOB: Final = (
     "DELETE FROM undecodable_messages WHERE subject > ?1 || '.' AND subject < ?1 || '/' "

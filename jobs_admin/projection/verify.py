@@ -19,9 +19,10 @@ from jobs_admin.projection.files import file_id, read_only
 from jobs_admin.projection.metadata import position_of
 from jobs_admin.projection.rebuild import catch_up, fill, temporary_file
 from jobs_admin.projection.rows import minute
-from jobs_admin.projection.tables import ACTIVITY, PRESENCE, TABLES
+from jobs_admin.projection.tables import PRESENCE, STATE_CHANGES, TABLES, first_minute
 from jobs_admin.retention_policy import MIN_AGE
 from trellis_jobs.jetstream.log.feed import LogPosition, check_log
+from trellis_jobs.model.states import OVER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -164,13 +165,14 @@ class _Comparison:
             return fresh is None and await self._traces.has_left(live[table.sequence])
         if table.name == PRESENCE:
             return fresh is None
-        is_activity = table.name in ACTIVITY
-        return is_activity and live is not None and self._is_past(table, live, fresh)
+        return bool(table.counts) and live is not None and self._is_past(table, live, fresh)
 
     def _is_past(self, table: Table, live: dict[str, Any], fresh: dict[str, Any] | None) -> bool:
-        left = live["events"] > (fresh["events"] if fresh else 0)
-        began = live[table.key[0]] * ACTIVITY[table.name]
-        return bool(left and began < self._purged_before)
+        """True if the live row counts more, of a time from which events may have been purged."""
+        more = [live[name] - (fresh[name] if fresh else 0) for name in table.counts]
+        if min(more) < 0:
+            return False
+        return first_minute(live) < self._purged_before or _is_of_revived_jobs(table, live, more)
 
     async def _columns(self, table: Table) -> list[str]:
         query = "SELECT name FROM pragma_table_info(?, 'live')"
@@ -181,6 +183,11 @@ class _Comparison:
         query = f"SELECT count(*) FROM live.{table.name}"  # noqa: S608 - our own tables
         [(count,)] = await self._database.execute_fetchall(query)
         return int(count)
+
+
+def _is_of_revived_jobs(table: Table, live: dict[str, Any], more: Sequence[int]) -> bool:
+    """True if only exits from an end state are missing: the earlier runs of a job were purged."""
+    return table.name == STATE_CHANGES and more[0] == 0 and live["state"] in OVER
 
 
 def _differences(table: Table, columns: Sequence[str]) -> str:

@@ -10,19 +10,26 @@ from jobs_admin.api.errors import ProjectionOutdated
 from jobs_admin.projection import statements as sql
 from jobs_admin.projection.counters import COUNTER_TABLES
 from jobs_admin.projection.files import FileDamaged, FileReplaced, file_id
-from jobs_admin.projection.metadata import ALL_METADATA, position_in, position_rows
+from jobs_admin.projection.metadata import ALL_METADATA, FILLED_AT, position_in, position_rows
 from jobs_admin.projection.rows import (
+    CHANGE_SLOTS,
+    MINUTES_A_DAY,
+    action_rows,
     activity_rows,
     counted,
     departed_rows,
+    duration_rows,
     from_row,
     hourly_rows,
     ignored_rows,
     line_rows,
+    microseconds,
     outdated_lines,
-    payload_rows,
     presence_rows,
+    removed_rows,
+    state_change_rows,
     to_row,
+    value_rows,
 )
 from jobs_admin.projection.schema import SCHEMA_VERSION, indexes_script, tables_script
 from trellis_jobs.errors import JobsError
@@ -31,6 +38,7 @@ from trellis_jobs.model import subjects
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from jobs_admin.projection.batch import Changes, Columns, JobRow
@@ -38,7 +46,13 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.log.feed import LogPosition
     from trellis_jobs.model.identity import JobAddress
 
-ACTIVITY_MINUTES: Final = 24 * 60
+ACTIVITY_MINUTES: Final = MINUTES_A_DAY
+# Thirty days, and the day in which they begin.
+HOURS_KEPT_MINUTES: Final = 31 * MINUTES_A_DAY
+# For how many minutes slots of each length are kept.
+_SLOTS_KEPT: Final = tuple(
+    (minutes, ACTIVITY_MINUTES if minutes == 1 else HOURS_KEPT_MINUTES) for minutes in CHANGE_SLOTS
+)
 PRESENCE_KEPT: Final = 24 * 60 * 60 * 1_000_000
 _LOADED_AT_ONCE: Final = 50
 
@@ -107,7 +121,11 @@ class Writer:
             row.written, row.size = counted(columns), len(columns[-1])
 
     def forget(
-        self, rows: Collection[JobRow], up_to: Mapping[JobAddress, int], left: Changes
+        self,
+        rows: Collection[JobRow],
+        up_to: Mapping[JobAddress, int],
+        left: Changes,
+        now: datetime,
     ) -> None:
         """Jobs that retention has taken out of the log leave no row behind but what is left."""
         addresses = [row.job.address for row in rows]
@@ -115,10 +133,13 @@ class Writer:
         with self._transaction():
             for statement in sql.FORGET_JOB:
                 each(statement, [(row.number,) for row in rows])
-            each(sql.FORGET_IGNORED, [(a.service, a.job_type, a.job_id) for a in addresses])
+            named = [(a.service, a.job_type, a.job_id) for a in addresses]
+            each(sql.FORGET_IGNORED, named)
+            each(sql.FORGET_ACTIONS, named)
             each(sql.FORGET_UNDECODABLE_OF_JOB, [(subjects.of_job(a), up_to[a]) for a in addresses])
             self._count(_written(rows), [])
-            self._write(left)
+            removed = removed_rows(now, _written(rows), self._write(left))
+            sql.COUNT_REMOVED.execute(self._database, removed)
 
     def forget_undecodable(self, sequences: Sequence[int]) -> None:
         with self._transaction():
@@ -128,6 +149,10 @@ class Writer:
         """At the end of a bulk load: sorting once is cheaper than keeping sorted."""
         self._database.executescript(indexes_script())
         self._database.execute("PRAGMA optimize")
+
+    def set_filled_at(self, now: datetime) -> None:
+        """The log had everything until now that the file has; what it lacked, the file lacks."""
+        sql.SET_METADATA.execute(self._database, [(FILLED_AT, str(microseconds(now)))])
 
     def seal(self) -> None:
         """From now on others may read it while one writes."""
@@ -172,7 +197,7 @@ class Writer:
         jobs = [to_row(row) for row in changes.jobs.values()]
         sql.UPSERT_JOBS.execute(database, jobs)
         self._count(_written(changes.jobs.values()), jobs)
-        sql.ADD_PAYLOAD_VALUES.execute(database, payload_rows(changes))
+        sql.ADD_JOB_VALUES.execute(database, value_rows(changes))
         sql.ADD_LINES.execute(database, line_rows(changes))
         database.executemany(sql.FORGET_LINES, outdated_lines(changes))
         if changes.presence:
@@ -180,14 +205,25 @@ class Writer:
             database.execute(sql.FORGET_PRESENCE, (PRESENCE_KEPT,))
             database.executemany(sql.DELETE_PRESENCE, departed_rows(changes))
         sql.ADD_IGNORED.execute(database, ignored_rows(changes))
+        sql.ADD_ACTIONS.execute(database, action_rows(changes))
         aside = [(a.sequence, a.subject, a.reason, a.size) for a in changes.aside]
         sql.ADD_UNDECODABLE.execute(database, aside)
-        sql.COUNT_ACTIVITY.execute(database, activity_rows(changes))
-        sql.COUNT_HOURS.execute(database, hourly_rows(changes))
-        database.execute(sql.FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
-        database.execute(sql.FORGET_HOURS, (ACTIVITY_MINUTES,))
+        if changes.activity:
+            self._count_activity(changes)
         sql.SET_METADATA.execute(database, position_rows(changes.position))
         return jobs
+
+    def _count_activity(self, changes: Changes) -> None:
+        """What is too old goes by the newest minute: the same log always leads to the same rows."""
+        database = self._database
+        sql.COUNT_ACTIVITY.execute(database, activity_rows(changes))
+        sql.COUNT_HOURS.execute(database, hourly_rows(changes))
+        sql.COUNT_STATE_CHANGES.execute(database, state_change_rows(changes))
+        sql.COUNT_DURATIONS.execute(database, duration_rows(changes))
+        database.execute(sql.FORGET_ACTIVITY, (ACTIVITY_MINUTES,))
+        database.execute(sql.FORGET_HOURS, (HOURS_KEPT_MINUTES,))
+        for statement in sql.FORGET_SLOTS:
+            database.executemany(statement, _SLOTS_KEPT)
 
     def _count(self, before: Sequence[Columns], after: Sequence[Columns]) -> None:
         for counter in COUNTER_TABLES:

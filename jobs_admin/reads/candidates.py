@@ -45,18 +45,19 @@ RESTING: Final = (
     "ORDER BY last_stored_at, job LIMIT ?5"
 )
 # This compares the times in events and those of the server, because a worker's clock may be wrong.
+_ENDED_BEFORE: Final = (
+    "FROM jobs_projection INDEXED BY jobs_by_move "
+    "WHERE state = ?1 AND moved_at <= ?2 AND ended_at <= ?2 AND last_stored_at <= ?2"
+)
 DUE: Final = (
-    "SELECT ended_at, job, service, type, id FROM jobs_projection "
-    "WHERE state = ? AND ended_at <= ? AND last_stored_at <= ? AND (ended_at, job) > (?, ?) "
-    "ORDER BY ended_at, job LIMIT ?"
+    f"SELECT moved_at, job, service, type, id {_ENDED_BEFORE} "
+    "AND (moved_at, job) > (?3, ?4) ORDER BY moved_at, job LIMIT ?5"
 )
 COUNT_RESTING: Final = (
     "SELECT count(*) FROM jobs_projection INDEXED BY jobs_by_rest "
     "WHERE state IN ('pending', 'retry', 'active') AND last_stored_at <= ?"
 )
-COUNT_ENDED: Final = (
-    "SELECT count(*) FROM jobs_projection WHERE state = ? AND ended_at <= ? AND last_stored_at <= ?"
-)
+COUNT_ENDED: Final = f"SELECT count(*) {_ENDED_BEFORE}"
 _MAX_IDS: Final = 500
 
 
@@ -123,16 +124,14 @@ async def due(
 
     The earliest ended jobs come first.
     """
-    micros = microseconds(before)
-    values = (state.value, micros, micros, after.at, after.job, limit)
+    values = (state.value, microseconds(before), after.at, after.job, limit)
     rows = await readers.rows(DUE, values)
     page_end = PageEnd(*rows[-1][:2]) if rows else after
     return {JobAddress(*address): number for _, number, *address in rows}, page_end
 
 
 async def count_ended(readers: Readers, state: JobState, before: datetime) -> int:
-    micros = microseconds(before)
-    row = await readers.row(COUNT_ENDED, (state.value, micros, micros))
+    row = await readers.row(COUNT_ENDED, (state.value, microseconds(before)))
     return int(row[0]) if row else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.projection.counters import SLOT
-from jobs_admin.projection.rows import microseconds, moment_of
+from jobs_admin.projection.rows import microseconds, moment_of, origin_hash
 from jobs_admin.reads.job_filter import Conditions, count_table, narrowest, shared_conditions
 
 if TYPE_CHECKING:
@@ -34,7 +34,16 @@ async def count(database: aiosqlite.Connection, job_filter: JobFilter) -> int:
         return await _sum(database, count_table(job_filter), shared_conditions(job_filter))
     if job_filter.is_counted_by_change:
         return await _changed(database, job_filter)
+    if job_filter.is_one_origin:
+        return await _count_origin(database, job_filter)
     return await _count_rows(database, job_filter)
+
+
+async def _count_origin(database: aiosqlite.Connection, job_filter: JobFilter) -> int:
+    """One request may have created a million jobs, whose rows need not be read."""
+    [(name, value)] = job_filter.origins.items()
+    query = "SELECT count(*) FROM job_values WHERE hash = ?"
+    return await _number(database, query, (origin_hash(name, value),))
 
 
 async def _changed(database: aiosqlite.Connection, job_filter: JobFilter) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from jobs_admin.projection.rows import microseconds, value_hash
+from jobs_admin.projection.rows import cause_of, microseconds, origin_hash, value_hash
 from trellis_jobs.model.states import JobState
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 # A prefix as long as a ULID's time leaves few jobs.
 _NARROW_PREFIX: Final = 10
 _HAS_VALUE: Final = (
-    "EXISTS (SELECT 1 FROM payload_values AS v WHERE v.hash IN (?, ?) AND v.job = j.job)"
+    "EXISTS (SELECT 1 FROM job_values AS v WHERE v.hash IN (?, ?) AND v.job = j.job)"
 )
-_OF_VALUE: Final = "j.job IN (SELECT job FROM payload_values WHERE hash IN (?, ?))"
+_NAMED: Final = "j.id IN ({marks}) AND j.service || '/' || j.type || '/' || j.id IN ({marks})"
+_OF_VALUE: Final = "j.job IN (SELECT job FROM job_values WHERE hash IN (?, ?))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def shared_conditions(job_filter: JobFilter) -> Conditions:
     """Conditions on the columns that the jobs and their counts have in common."""
     found = queue_conditions(job_filter)
     if job_filter.state is not None:
-        found += _one_of(job_filter.state)
+        found += one_of_states(job_filter.state)
     if job_filter.error is not None:
         folded = job_filter.error.casefold()
         found += Conditions(("error IS NOT NULL AND instr(error, ?) > 0",), (folded,))
@@ -87,10 +88,11 @@ def by_age(job_filter: JobFilter) -> Route:
 def narrowest(job_filter: JobFilter) -> Route:
     """By what leaves the fewest jobs, in no order."""
     conditions = shared_conditions(job_filter) + _rest(job_filter)
-    if job_filter.key is not None:
-        return Route("jobs_projection AS j INDEXED BY jobs_by_key", conditions)
-    if job_filter.payload:
-        return _by_payload(job_filter, conditions)
+    index = _index_of_few(job_filter)
+    if index is not None:
+        return Route(f"jobs_projection AS j INDEXED BY {index}", conditions)
+    if job_filter.has_values:
+        return _by_value(job_filter, conditions)
     prefix = job_filter.id_prefix
     if prefix is not None and len(prefix) >= _NARROW_PREFIX:
         return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
@@ -108,9 +110,18 @@ def narrowest(job_filter: JobFilter) -> Route:
     return Route("jobs_projection AS j INDEXED BY jobs_by_address", conditions)
 
 
+def _index_of_few(job_filter: JobFilter) -> str | None:
+    """The index of a field that few jobs share, if the filter has one."""
+    if job_filter.jobs is not None:
+        return "jobs_by_address"
+    if job_filter.error_group is not None:
+        return "jobs_by_cause"
+    return "jobs_by_key" if job_filter.key is not None else None
+
+
 def _any_state(job_filter: JobFilter) -> Conditions:
     """All states, if the filter has none, for an index in which the state precedes the time."""
-    return _one_of(tuple(JobState)) if job_filter.state is None else Conditions()
+    return one_of_states(tuple(JobState)) if job_filter.state is None else Conditions()
 
 
 def _by_error(job_filter: JobFilter, conditions: Conditions) -> Route:
@@ -121,16 +132,23 @@ def _by_error(job_filter: JobFilter, conditions: Conditions) -> Route:
     return Route(source, Conditions((texts,), of.values) + conditions)
 
 
-def _by_payload(job_filter: JobFilter, conditions: Conditions) -> Route:
+def _by_value(job_filter: JobFilter, conditions: Conditions) -> Route:
     """By the jobs that have the first of the values; the others are conditions."""
-    (path, value), *_ = (job_filter.payload or {}).items()
-    first = Conditions((_OF_VALUE,), _hashes(path, value))
+    first = Conditions((_OF_VALUE,), next(_value_hashes(job_filter)))
     return Route("jobs_projection AS j NOT INDEXED", first + conditions)
 
 
 def id_range(prefix: str) -> tuple[str, str]:
     """The first id that has the prefix, and the first after all that have it."""
     return prefix, f"{prefix}\U0010ffff"
+
+
+def _value_hashes(job_filter: JobFilter) -> Iterator[tuple[int, int]]:
+    """Two for each value: a number in the payload may be stored as text."""
+    for name, origin in job_filter.origins.items():
+        yield origin_hash(name, origin), origin_hash(name, origin)
+    for path, value in (job_filter.payload or {}).items():
+        yield _hashes(path, value)
 
 
 def _hashes(path: str, value: Scalar) -> tuple[int, int]:
@@ -142,8 +160,8 @@ def _rest(job_filter: JobFilter) -> Conditions:
     found = Conditions()
     for part, *values in _parts(job_filter):
         found += Conditions((part,), tuple(values))
-    for path, value in (job_filter.payload or {}).items():
-        found += Conditions((_HAS_VALUE,), _hashes(path, value))
+    for hashes in _value_hashes(job_filter):
+        found += Conditions((_HAS_VALUE,), hashes)
     return found
 
 
@@ -156,10 +174,20 @@ def _parts(job_filter: JobFilter) -> Iterator[tuple[Any, ...]]:
         yield "key = ?", job_filter.key
     if job_filter.app_version is not None:
         yield "app_version = ?", job_filter.app_version
+    if job_filter.error_group is not None:
+        yield "j.cause <> 0 AND j.cause = ?", cause_of(job_filter.error_group)
+    if job_filter.jobs is not None:
+        yield _NAMED.format(marks=", ".join("?" * len(job_filter.jobs))), *_names(job_filter.jobs)
     if job_filter.id_prefix is not None:
         yield "id >= ? AND id < ?", *id_range(job_filter.id_prefix)
 
 
-def _one_of(states: Sequence[JobState]) -> Conditions:
+def _names(jobs: Sequence[str]) -> Iterator[str]:
+    """The ids, by which an index finds the jobs, and the whole names."""
+    yield from (name.rpartition("/")[2] for name in jobs)
+    yield from jobs
+
+
+def one_of_states(states: Sequence[JobState]) -> Conditions:
     marks = ", ".join("?" * len(states))
     return Conditions((f"state IN ({marks})",), tuple(state.value for state in states))

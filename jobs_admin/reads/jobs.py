@@ -152,14 +152,15 @@ async def _documents(
         rows = await database.execute_fetchall(query, some)
         found: dict[int, str] = {row[0]: row[1] for row in rows}
         for number in some:
-            documents.append(_with_number(number, found.pop(number)))
+            documents.append(with_number(number, found.pop(number)))
             max_bytes -= len(documents[-1])
             if max_bytes < 0:
                 return documents
     return documents
 
 
-def _with_number(number: int, document: str) -> bytes:
+def with_number(number: int, document: str) -> bytes:
+    """A job's JSON with the sequence of its first event."""
     return f'{{"firstSeq":{number},{document[1:]}'.encode()
 
 

@@ -49,9 +49,9 @@ def busy_query(of: Conditions) -> str:
     # Without the plus SQLite treats the columns as constants, and sorts instead of using the index.
     followed = Conditions(tuple(f"+{part}" for part in of.parts))
     return (
-        "SELECT service, type, key, key_hash, active, jobs - active "  # noqa: S608 - only marks
-        f"FROM key_counts INDEXED BY keys_by_jobs{followed.where} "
-        "ORDER BY jobs DESC, service, type, key, key_hash LIMIT ? OFFSET ?"
+        "SELECT service, type, key, key_hash, active, waiting "  # noqa: S608 - only marks
+        f"FROM key_counts INDEXED BY keys_by_waiters{followed.where} "
+        "ORDER BY waiting DESC, active DESC, service, type, key, key_hash LIMIT ? OFFSET ?"
     )
 
 
@@ -63,7 +63,7 @@ async def busy(
     offset: int,
     limit: int,
 ) -> Page[BusyKeyView]:
-    """Keys with live jobs, those with the most of them first."""
+    """Keys with live jobs, those for which the most jobs wait first."""
     of = shared_conditions(JobFilter(service=service, type=job_type))
     async with readers.snapshot() as database:
         rows = await database.execute_fetchall(busy_query(of), (*of.values, limit, offset))

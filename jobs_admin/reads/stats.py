@@ -31,7 +31,7 @@ _ACTIVITY: Final = (
     "WHERE minute >= ?5 AND minute < ?6 "
     "UNION ALL SELECT service, type, kind, events FROM job_activity "
     "WHERE minute >= ?7 AND minute < ?8) "
-    f"WHERE {OF_ONE} GROUP BY service, type, kind"
+    f"WHERE service <> '' AND {OF_ONE} GROUP BY service, type, kind"
 )
 
 
@@ -66,25 +66,25 @@ async def stats(
         of_one = (service, job_type)
         _add_counts(found, await database.execute_fetchall(_COUNTS, of_one))
         _add_oldest(found, await database.execute_fetchall(OLDEST_PENDING, of_one))
-        spans = whole_hours(this_minute - minutes, this_minute)
+        spans = whole_slots(this_minute - minutes, this_minute, MINUTES_AN_HOUR)
         _add_activity(found, await database.execute_fetchall(_ACTIVITY, (*of_one, *spans)))
     types = tuple(_type_stats(*where, found[where], now, minutes) for where in sorted(found))
     return StatsView(
         timestamp=now,
         window_minutes=minutes,
-        states=_sum(each.states for each in types),
-        per_minute=_sum(each.per_minute for each in types),
+        states=sum_of(each.states for each in types),
+        per_minute=sum_of(each.per_minute for each in types),
         oldest_pending_age_ms=max((each.oldest_pending_age_ms or 0 for each in types), default=0),
         types=types,
     )
 
 
-def whole_hours(since: int, until: int) -> tuple[int, int, int, int, int, int]:
-    """Minutes, as whole hours and what is left before and after them; each from and to."""
-    first, last = -(-since // MINUTES_AN_HOUR), until // MINUTES_AN_HOUR
+def whole_slots(since: int, until: int, length: int) -> tuple[int, int, int, int, int, int]:
+    """A range as whole slots of a length and what is left before and after; each from and to."""
+    first, last = -(-since // length), until // length
     if first >= last:
         return (0, 0, since, until, 0, 0)
-    return (first, last, since, first * MINUTES_AN_HOUR, last * MINUTES_AN_HOUR, until)
+    return (first, last, since, first * length, last * length, until)
 
 
 def _add_counts(found: Found, rows: Iterable[Any]) -> None:
@@ -118,7 +118,7 @@ def _type_stats(
     )
 
 
-def _sum(parts: Iterable[Mapping[str, N]]) -> dict[str, N]:
+def sum_of(parts: Iterable[Mapping[str, N]]) -> dict[str, N]:
     total: dict[str, N] = {}
     for part in parts:
         for name, number in part.items():

@@ -1,4 +1,4 @@
-"""The RPCs for health, a job's log, its explanation and its secrets."""
+"""The RPCs for health, the log, and a job's log, explanation and secrets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.explain.explain import explain
 from jobs_admin.explain.explanation import Facts
+from jobs_admin.explain.tail import tail_view
 from jobs_admin.explain.views import explanation_view, job_secrets, log_entries
 from jobs_admin.reads.services import FRESH
 from jobs_admin.reads.workers import running, workers_of
@@ -23,9 +24,11 @@ from jobs_admin.workers.views import known_workers
 from trellis_jobs.contract.consumer_metadata import read_contract
 from trellis_jobs.errors import DeclarationError, KeyStateMalformed, NotPermitted
 from trellis_jobs.jetstream.alarms.alarms_info import read_alarms_info
-from trellis_jobs.jetstream.log.history import Histories
+from trellis_jobs.jetstream.log.history import Histories, HistoryPart, entries_in
+from trellis_jobs.jetstream.log.tail import LogTail
 from trellis_jobs.jetstream.work.consumer_info import QueueConsumers
 from trellis_jobs.jetstream.work.messages import WorkMessages
+from trellis_jobs.model import subjects
 from trellis_jobs.model.events import Scheduled
 from trellis_jobs.model.job import fold
 from trellis_jobs.model.states import JobState
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from jobs_admin.api import inputs
     from jobs_admin.api.views.health import HealthView
     from jobs_admin.api.views.jobs import ExplanationView, JobSecrets
+    from jobs_admin.api.views.tail import TailView
     from jobs_admin.health import Health
     from jobs_admin.reads.read_your_writes import LogProgress
     from jobs_admin.reads.readers import Readers
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.alarms.alarms_info import AlarmsInfo
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.client.server_clock import ServerClock
+    from trellis_jobs.jetstream.log.feed import LogMessage
     from trellis_jobs.jetstream.work.consumer_info import QueueConsumer
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Entry, Job
@@ -70,6 +75,7 @@ class InsightMethods:
             [
                 answered_by(Rpcs.HEALTH, self.get_health),
                 answered_by(Rpcs.EVENTS, self.list_events),
+                answered_by(Rpcs.TAIL, self.tail),
                 answered_by(Rpcs.EXPLAIN, self.explain_job),
                 answered_by(Rpcs.GET_SECRETS, self.get_secrets),
             ]
@@ -80,11 +86,33 @@ class InsightMethods:
 
     async def list_events(self, request: inputs.EventsInput, _: Caller) -> Page[LogEntry]:
         """List all messages of the log, including ignored events and undecodable messages."""
-        stored = await self._histories.messages(await self._address(request))
-        if not stored:
+        before, read = await self._part_of_log(await self._address(request), request)
+        if not read.count and not request.after_seq:
             raise NotFound(request.id)
         part = {"offset": request.offset, "limit": request.limit}
-        return Page[LogEntry].of(log_entries(stored, **part), count=len(stored), **part)
+        entries = log_entries(read.messages, before, **part)
+        return Page[LogEntry].of(entries, count=read.count, **part)
+
+    async def _part_of_log(
+        self, job: JobAddress, request: inputs.EventsInput
+    ) -> tuple[Sequence[LogMessage], HistoryPart]:
+        """The messages that decide the state before those that are wanted, and these."""
+        after, histories = request.after_seq, self._histories
+        changes = [] if request.notes and not after else await histories.state_changes(job)
+        before = [message for message in changes if message.sequence <= after]
+        if not request.notes:
+            wanted = changes[len(before) :]
+            return before, HistoryPart(wanted, len(wanted))
+        limit = request.offset + request.limit
+        return before, await histories.first_messages(job, limit, after=after)
+
+    async def tail(self, request: inputs.TailInput, _: Caller) -> TailView:
+        """Read from the log: the projection has no events."""
+        subject = subjects.matching(request.service, request.type, request.kind)
+        log_tail = LogTail(self.connection)
+        if request.after_seq is None:
+            return tail_view(await log_tail.newest(subject, request.limit))
+        return tail_view(await log_tail.after(request.after_seq, subject, request.limit))
 
     async def explain_job(self, request: inputs.JobInput, _: Caller) -> ExplanationView:
         """Explain from the log, because the projection may be a moment behind it."""
@@ -92,7 +120,7 @@ class InsightMethods:
         job = _folded(entries, request.id)
         return explanation_view(job, explain(job, await self._facts(job, entries)))
 
-    async def get_secrets(self, request: inputs.JobInput, caller: Caller) -> JobSecrets:
+    async def get_secrets(self, request: inputs.SecretsInput, caller: Caller) -> JobSecrets:
         """Read the secrets from the log, since the projection has none, and log the access."""
         job = _folded(await self._entries(request), request.id)
         log.info(
@@ -105,7 +133,7 @@ class InsightMethods:
         return job_secrets(job)
 
     async def _entries(self, request: inputs.JobInput) -> Sequence[Entry]:
-        return (await self._histories.history_slice(await self._address(request))).entries
+        return entries_in(await self._histories.deciding_messages(await self._address(request)))
 
     @property
     def _histories(self) -> Histories:

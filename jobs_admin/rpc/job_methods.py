@@ -11,10 +11,12 @@ from jobs_admin.actions.job_actions import ActionRequest, Done, NotLegal
 from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
+from jobs_admin.api.views.dead_groups import kept_for
 from jobs_admin.api.views.operations import OperationVerb
 from jobs_admin.operations.verbs import CHANGES
 from jobs_admin.reads import jobs as reads
 from jobs_admin.reads.dead_groups import dead_groups
+from jobs_admin.reads.group_details import error_groups
 from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
 from jobs_admin.rpc.job_lookup import address_of, find
 from jobs_admin.rpc.older_clients import document_for_older_client, fields_for_older_client
@@ -26,11 +28,11 @@ from trellis_jobs.wire.fields import add_present, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from jobs_admin.actions.job_actions import Actions
     from jobs_admin.api import inputs
-    from jobs_admin.api.views.dead_groups import DeadGroups
+    from jobs_admin.api.views.dead_groups import DeadGroups, ErrorGroups
     from jobs_admin.operations.verbs import Change
     from jobs_admin.reads.jobs import StoredJob
     from jobs_admin.reads.read_your_writes import LogProgress
@@ -57,6 +59,7 @@ class JobMethods:
     actions: Actions
     clock: ServerClock
     max_reply_bytes: Callable[[], int]
+    dead_retention: timedelta | None = None
 
     def table(self) -> Mapping[str, Method]:
         return dict(
@@ -65,6 +68,7 @@ class JobMethods:
                 answered_by(Rpcs.GET, self.get_job),
                 answered_by(Rpcs.LIST_DLQ, self.list_dead),
                 answered_by(Rpcs.GROUP_DLQ, self.group_dead),
+                answered_by(Rpcs.GROUP_ERRORS, self.group_errors),
                 answered_by(Rpcs.CANCEL, self.cancel),
                 answered_by(Rpcs.RETRY, self.retry),
                 answered_by(Rpcs.REPLAY_DLQ, self.replay),
@@ -83,12 +87,25 @@ class JobMethods:
 
     async def group_dead(self, request: inputs.FilterInput, _: Caller) -> DeadGroups:
         await wait_for_position(self.progress, request.min_seq)
-        return await dead_groups(
+        groups = await dead_groups(
             self.readers,
             request.to_filter([JobState.DEAD]),
             offset=request.offset,
             limit=request.limit,
         )
+        return kept_for(groups, self.dead_retention)
+
+    async def group_errors(self, request: inputs.GroupErrorsInput, _: Caller) -> ErrorGroups:
+        await wait_for_position(self.progress, request.min_seq)
+        groups = await error_groups(
+            self.readers,
+            request.to_filter(list(request.state)),
+            now=await self.clock.now(),
+            offset=request.offset,
+            limit=request.limit,
+        )
+        are_dead = set(request.state) == {JobState.DEAD}
+        return kept_for(groups, self.dead_retention if are_dead else None)
 
     async def get_job(self, request: inputs.JobInput, caller: Caller) -> bytes:
         found = await find(self.readers, self.progress, request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.actions.job_keys import NoSlot, Released, StillRenewed, is_key_hash
@@ -11,9 +10,10 @@ from jobs_admin.actions.key_buckets import KeyBucketNotPermitted
 from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Invalid, NotFound
 from jobs_admin.api.errors import Issue
-from jobs_admin.api.views.keys import HolderView, KeyView, WaitingView
+from jobs_admin.api.views.keys import KeyView, WaitingView
 from jobs_admin.reads import keys as reads
 from jobs_admin.reads.read_your_writes import mention_recorded_event, wait_for_position
+from jobs_admin.rpc.key_holders import KeyHolders, holder_view
 from jobs_admin.rpc.router import answered_by
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.model.durations import format_duration
@@ -21,7 +21,7 @@ from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress, KeyState, Slo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
+    from datetime import timedelta
 
     from jobs_admin.actions.job_keys import JobKeys
     from jobs_admin.actions.key_names import KeyNames
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 # More would not fit into one reply; `queuedDepth` is the number of all.
 _MAX_QUEUED_SHOWN: Final = 1_000
-_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +60,15 @@ class KeyMethods:
 
     async def list_keys(self, request: inputs.QueuePageInput, _: Caller) -> Page[BusyKeyView]:
         await wait_for_position(self.progress, request.min_seq)
-        return await reads.busy(
+        page = await reads.busy(
             self.readers,
             service=request.service,
             job_type=request.type,
             offset=request.offset,
             limit=request.limit,
         )
+        holders = KeyHolders(self.keys, self.clock)
+        return page.model_copy(update={"entries": tuple(await holders.added_to(page.entries))})
 
     async def release(self, request: inputs.ReleaseInput, caller: Caller) -> KeyView:
         """Reply once the projection has the recorded event (design D17)."""
@@ -125,7 +126,7 @@ class KeyMethods:
             type=state.address.job_type,
             key=state.display,
             key_hash=state.address.hash,
-            active=tuple(_holder(slot, now) for slot in state.active),
+            active=tuple(holder_view(slot, now) for slot in state.active),
             queued=tuple(
                 WaitingView(job_id=each.job_id, created_at=each.created_at) for each in waiting
             ),
@@ -138,17 +139,6 @@ class KeyMethods:
             updated_at=state.updated_at,
             seq=seq,
         )
-
-
-def _holder(slot: Slot, now: datetime) -> HolderView:
-    return HolderView(
-        job_id=slot.job_id,
-        instance_id=slot.instance,
-        started_at=slot.started_at,
-        heartbeat_at=slot.heartbeat_at,
-        heartbeat_age_ms=max(0, (now - slot.heartbeat_at) // _MILLISECOND),
-        lease_expires_at=slot.expires_at,
-    )
 
 
 def _no_key(request: inputs.KeyInput, bucket: str | None) -> NotFound:

@@ -18,6 +18,7 @@ from jobs_admin.api.views.operations import (
     OperationVerb,
     OperationView,
     PreviewView,
+    operation_id,
 )
 from jobs_admin.operations import operation as moves
 from jobs_admin.operations.operation import OperationRequest
@@ -86,7 +87,7 @@ class OperationMethods:
             total=preview.count,
             run_at=request.run_at or await self._time_to_run(request.verb),
         )
-        started = moves.start(self.new_id(), planned, bound, self.now())
+        started = moves.start(operation_id(self.new_id()), planned, bound, self.now())
         stored = await self.records.create(started)
         log.info(
             "operation %s started: %s %d jobs, by %s",

@@ -11,15 +11,18 @@ from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from jobs_admin.api.views.base import Page, View
     from jobs_admin.api.views.jobs import JobCursor
     from jobs_admin.reads.jobs import FoundJobs
+    from jobs_admin.reads.past_jobs import PastJobs
 
 # Room for the other fields of a page, in bytes.
 _ENVELOPE_BYTES: Final = 1024
-# The fields of a job or an event that may be large.
-_LARGE: Final = ("payload", "result", "earlierRuns", "errors", "logs", "event")
+_CONTENTS: Final = ("payload", "result")
+# The fields of a job or a message of the log that may be large.
+_LARGE: Final = (*_CONTENTS, "earlierRuns", "errors", "logs", "event")
 
 
 def page_json(page: Page[Any], *, max_bytes: int) -> bytes:
@@ -58,6 +61,21 @@ def job_page_json(page: FoundJobs, *, before: JobCursor | None, max_bytes: int) 
         body["nextOffset"] = page.offset + shown
     if fitting and not (page.is_last and shown == len(page.documents)):
         body["nextBefore"] = orjson.Fragment(page.cursors[shown - 1].encode())
+    return dumps(body)
+
+
+def past_jobs_json(found: PastJobs, *, at: datetime, max_bytes: int) -> bytes:
+    """Jobs as they were, as many as fit; then `nextAfter` is the cursor of the last of them."""
+    fitting = _fitting([job.document for job in found.jobs], max_bytes)
+    is_cut = len(fitting) < len(found.jobs)
+    end = found.jobs[len(fitting) - 1].cursor if is_cut else found.end
+    body: dict[str, Any] = {
+        "at": at,
+        "entries": _fragments(fitting),
+        "examined": found.examined,
+    }
+    if end is not None:
+        body["nextAfter"] = orjson.Fragment(end.encode())
     return dumps(body)
 
 
@@ -107,5 +125,16 @@ def _with_workers(service: ServiceView, number: int) -> ServiceView:
 def without_large_fields(entry: bytes) -> bytes:
     """Remove the large fields and name them in `omitted`; they are in the log."""
     body = orjson.loads(entry)
+    shorter = _without_contents(body) if isinstance(body.get("event"), dict) else entry
+    if len(shorter) <= len(entry) // 2:
+        return shorter
     omitted = [name for name in _LARGE if body.pop(name, None) is not None]
     return orjson.dumps({**body, "omitted": omitted})
+
+
+def _without_contents(entry: dict[str, Any]) -> bytes:
+    """A message of the log without payload and result: the rest tells what happened to the job."""
+    event = entry["event"]
+    omitted = [name for name in _CONTENTS if event.get(name) is not None]
+    contents = dict.fromkeys(omitted)
+    return orjson.dumps({**entry, "event": {**event, **contents}, "omitted": omitted})

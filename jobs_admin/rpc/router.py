@@ -16,6 +16,7 @@ from jobs_admin.api.contract import RPCS
 from jobs_admin.api.error_envelope import Busy, Fault, Full, Invalid
 from jobs_admin.api.errors import NO_METHOD, Issue, ProjectionRebuilding
 from jobs_admin.api.views.base import Page, View
+from jobs_admin.api.views.operations import is_operation_id
 from jobs_admin.config import SERVICE_NAME
 from jobs_admin.rpc.older_clients import knows_delayed_jobs
 from jobs_admin.rpc.pages import page_json
@@ -123,7 +124,7 @@ class Router:
         if method is None:
             known = ", ".join(sorted(self._methods))
             raise Invalid(f"{NO_METHOD} {name}", [Issue("/", f"the methods are {known}")])
-        if len(data) > _MAX_REQUEST_BYTES:
+        if len(data) > _MAX_REQUEST_BYTES and not RPCS[name].has_large_input:
             problem = f"the request has {len(data)} bytes, the limit is {_MAX_REQUEST_BYTES}"
             raise Invalid(problem, [Issue("/", problem)])
         try:
@@ -139,6 +140,9 @@ class Router:
     def _caller(self, headers: Mapping[str, str]) -> Caller:
         """Cut the headers to a plausible length, as they are logged and sent back."""
         request_id = headers.get("request-id", "")[:_MAX_HEADER].strip()
+        if is_operation_id(request_id):
+            # Events with the id of an operation are not listed in the audit.
+            request_id = ""
         session = headers.get("session-key", "")[:_MAX_HEADER].strip()
         known_states = headers.get(KNOWN_STATES, "")[:_MAX_HEADER]
         return Caller(

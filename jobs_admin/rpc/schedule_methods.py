@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.contract import Rpcs
 from jobs_admin.api.error_envelope import Invalid, NotFound
-from jobs_admin.api.errors import Issue, ProjectionUnavailable, QueueMissing
+from jobs_admin.api.errors import (
+    CONTRACT_ISSUE,
+    ContractMissing,
+    Issue,
+    ProjectionUnavailable,
+    QueueMissing,
+)
 from jobs_admin.api.views.base import Page
 from jobs_admin.api.views.schedules import (
     ChangedSchedule,
@@ -19,13 +25,20 @@ from jobs_admin.api.views.schedules import (
     ScheduleView,
     TriggeredSchedule,
 )
+from jobs_admin.queues.contract import has_payload_schema, published_contract
 from jobs_admin.queues.read import known_queue
 from jobs_admin.reads.job_states import job_states
 from jobs_admin.rpc.router import answered_by
-from jobs_admin.schedules.definition import contract_of, has_payload_schema, read_definition
+from jobs_admin.schedules.definition import read_definition
+from jobs_admin.schedules.known_queues import known_queues
 from jobs_admin.schedules.views import detail_view, schedule_view
 from jobs_admin.workers.views import known_workers
-from trellis_jobs.errors import ScheduleDeclared, ScheduleNotFound, ScheduleRefused
+from trellis_jobs.errors import (
+    DeclarationError,
+    ScheduleDeclared,
+    ScheduleNotFound,
+    ScheduleRefused,
+)
 from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.record import Pause
 from trellis_jobs.model.worker_states import WorkerState
@@ -34,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
-    from jobs_admin.api import inputs
+    from jobs_admin.api import inputs, schedule_inputs
     from jobs_admin.api.views.schedules import ScheduleDetailView
     from jobs_admin.reads.readers import Readers
     from jobs_admin.rpc.router import Caller, Method
@@ -86,22 +99,26 @@ class ScheduleMethods:
         now = await self.clock.now()
         found = self.registry.select(request.service, request.type)
         shown = found[request.offset : request.offset + request.limit]
+        queues = known_queues(self.workers.heard())
         return Page[ScheduleView].of(
-            [schedule_view(each, now, self.grace) for each in shown],
+            [schedule_view(each, now, self.grace, queues) for each in shown],
             count=len(found),
             offset=request.offset,
             limit=request.limit,
         )
 
-    async def get(self, request: inputs.GetScheduleInput, _: Caller) -> OneSchedule:
+    async def get(self, request: schedule_inputs.GetScheduleInput, _: Caller) -> OneSchedule:
         with _refusals():
             found = await self.actions.find(_address(request))
         return OneSchedule(schedule=await self._detail(found, request.ticks))
 
-    async def put(self, request: inputs.PutScheduleInput, caller: Caller) -> ChangedSchedule:
+    async def put(
+        self, request: schedule_inputs.PutScheduleInput, caller: Caller
+    ) -> ChangedSchedule:
         address, by = _address(request), _actor(request, caller)
         with _refusals():
-            queue = contract_of(await known_queue(self.connection, request.service, request.type))
+            found = await known_queue(self.connection, request.service, request.type)
+            queue = published_contract(found)
             definition = read_definition(request, queue)
             now = await self.clock.now()
             changed, outcome = await self.actions.put(address, definition, by=by, now=now)
@@ -110,7 +127,9 @@ class ScheduleMethods:
         checked = has_payload_schema(queue)
         return ChangedSchedule(schedule=schedule, outcome=outcome, payload_checked=checked)
 
-    async def pause(self, request: inputs.PauseScheduleInput, caller: Caller) -> ChangedSchedule:
+    async def pause(
+        self, request: schedule_inputs.PauseScheduleInput, caller: Caller
+    ) -> ChangedSchedule:
         address, by, now = _address(request), _actor(request, caller), await self.clock.now()
         until = _end_of_pause(request, now)
         pause = Pause(since=now, until=until, by=by, reason=request.reason)
@@ -119,7 +138,9 @@ class ScheduleMethods:
         log.info("schedule %s was paused by %s: %s", address, by, request.reason)
         return ChangedSchedule(schedule=await self._detail(changed), outcome=outcome)
 
-    async def resume(self, request: inputs.ChangeScheduleInput, caller: Caller) -> ChangedSchedule:
+    async def resume(
+        self, request: schedule_inputs.ChangeScheduleInput, caller: Caller
+    ) -> ChangedSchedule:
         address, now = _address(request), await self.clock.now()
         with _refusals():
             changed, outcome = await self.actions.resume(address, now=now)
@@ -127,7 +148,7 @@ class ScheduleMethods:
         return ChangedSchedule(schedule=await self._detail(changed), outcome=outcome)
 
     async def trigger(
-        self, request: inputs.ChangeScheduleInput, caller: Caller
+        self, request: schedule_inputs.ChangeScheduleInput, caller: Caller
     ) -> TriggeredSchedule:
         address, by, now = _address(request), _actor(request, caller), await self.clock.now()
         job_id = self.new_id()
@@ -142,7 +163,9 @@ class ScheduleMethods:
             workers=await self._running_workers(request.service),
         )
 
-    async def delete(self, request: inputs.ChangeScheduleInput, caller: Caller) -> DeletedSchedule:
+    async def delete(
+        self, request: schedule_inputs.ChangeScheduleInput, caller: Caller
+    ) -> DeletedSchedule:
         address = _address(request)
         with _refusals():
             await self.actions.delete(address)
@@ -151,7 +174,14 @@ class ScheduleMethods:
 
     async def _detail(self, known: KnownSchedule, ticks: int = _TICKS) -> ScheduleDetailView:
         now, states = await self.clock.now(), await self._states(known)
-        detail = detail_view(known, now, self.grace, ticks=ticks, states=states)
+        detail = detail_view(
+            known,
+            now,
+            self.grace,
+            known_queues(self.workers.heard()),
+            ticks=ticks,
+            states=states,
+        )
         if len(detail.encode()) + _ENVELOPE_BYTES <= self.max_reply_bytes():
             return detail
         return detail.model_copy(update={"payload": None, "omitted": ("payload",)})
@@ -175,15 +205,15 @@ class ScheduleMethods:
         )
 
 
-def _address(request: inputs.ScheduleInput) -> ScheduleAddress:
+def _address(request: schedule_inputs.ScheduleInput) -> ScheduleAddress:
     return ScheduleAddress(request.service, request.type, request.name)
 
 
-def _actor(request: inputs.ChangeScheduleInput, caller: Caller) -> str:
+def _actor(request: schedule_inputs.ChangeScheduleInput, caller: Caller) -> str:
     return request.by or caller.session or "operator"
 
 
-def _end_of_pause(request: inputs.PauseScheduleInput, now: datetime) -> datetime | None:
+def _end_of_pause(request: schedule_inputs.PauseScheduleInput, now: datetime) -> datetime | None:
     if request.duration_ms is not None:
         return now + timedelta(milliseconds=request.duration_ms)
     if request.until is not None and request.until <= now:
@@ -201,5 +231,7 @@ def _refusals() -> Iterator[None]:
         raise NotFound(missing.schedule, resource="Schedule") from None
     except QueueMissing as missing:
         raise NotFound(missing.name, resource="Queue", why=missing.why) from None
+    except (ContractMissing, DeclarationError) as unusable:
+        raise Invalid(str(unusable), [Issue(CONTRACT_ISSUE, str(unusable))]) from None
     except (ScheduleDeclared, ScheduleRefused) as refusal:
         raise Invalid(str(refusal), [Issue("/name", str(refusal))]) from None

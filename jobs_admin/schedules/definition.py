@@ -9,35 +9,14 @@ from jobs_admin.api.error_envelope import Invalid
 from jobs_admin.api.errors import Issue
 from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.contract.schedules import Cron, Every, resolve
-from trellis_jobs.contract.schema_types import SchemaType
 from trellis_jobs.errors import DeclarationError, KeyUnresolvable
 
 if TYPE_CHECKING:
-    from jobs_admin.api.inputs import PutScheduleInput
+    from jobs_admin.api.schedule_inputs import PutScheduleInput
     from trellis_jobs.contract.declaration import JobType
-    from trellis_jobs.jetstream.work.queues import ServerQueue
     from trellis_jobs.model.schedules.definition import ScheduleDefinition
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-
-
-def contract_of(queue: ServerQueue) -> JobType[Any, Any]:
-    """The contract that the workers of the queue have published. Raises Invalid."""
-    try:
-        contract = queue.contract()
-    except DeclarationError as error:
-        raise _invalid("/type", f"the contract of {queue.name} cannot be read: {error}") from None
-    if contract is None:
-        raise _invalid(
-            "/type",
-            f"the server has no contract of {queue.name}: its workers are too old to publish it, "
-            "or have no permission to",
-        )
-    return contract
-
-
-def has_payload_schema(queue: JobType[Any, Any]) -> bool:
-    return not (isinstance(queue.payload, SchemaType) and queue.payload.is_open)
 
 
 def read_definition(request: PutScheduleInput, queue: JobType[Any, Any]) -> ScheduleDefinition:

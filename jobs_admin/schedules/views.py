@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta
 
+    from jobs_admin.schedules.known_queues import KnownQueues
     from jobs_admin.schedules.registry import KnownSchedule
     from trellis_jobs.model.schedules.record import Pause, Run, ScheduleRecord
     from trellis_jobs.model.states import JobState
@@ -35,20 +36,23 @@ if TYPE_CHECKING:
 _MAX_DELAYED: Final = 1_000
 
 
-def schedule_view(known: KnownSchedule, now: datetime, grace: timedelta) -> ScheduleView:
-    return ScheduleView(**_fields(known, now, grace))
+def schedule_view(
+    known: KnownSchedule, now: datetime, grace: timedelta, queues: KnownQueues
+) -> ScheduleView:
+    return ScheduleView(**_fields(known, now, grace, queues))
 
 
 def detail_view(
     known: KnownSchedule,
     now: datetime,
     grace: timedelta,
+    queues: KnownQueues,
     *,
     ticks: int,
     states: Mapping[str, JobState],
 ) -> ScheduleDetailView:
     """`states` are those of its jobs, by id."""
-    fields, record = _fields(known, now, grace), known.stored.record
+    fields, record = _fields(known, now, grace, queues), known.stored.record
     if record is None:
         return ScheduleDetailView(**fields)
     waiting = {job.job_id for job in record.unfinished}
@@ -83,7 +87,9 @@ def upcoming(record: ScheduleRecord, now: datetime, count: int) -> list[TickView
     return [each for each in found if each.at > now][:count]
 
 
-def _fields(known: KnownSchedule, now: datetime, grace: timedelta) -> dict[str, Any]:
+def _fields(
+    known: KnownSchedule, now: datetime, grace: timedelta, queues: KnownQueues
+) -> dict[str, Any]:
     address, stored = known.address, known.stored
     named = {"service": address.service, "type": address.job_type, "name": address.schedule}
     if stored.record is None:
@@ -104,6 +110,7 @@ def _fields(known: KnownSchedule, now: datetime, grace: timedelta) -> dict[str, 
         "last_run": None if last is None else _run(last, waits=last.job_id in waiting),
         "due_since": waits_since if waits_since is not None and waits_since <= now else None,
         "overdue": known.is_overdue(now - grace),
+        "queue_unknown": queues.lacks(address),
         "created_at": record.created_at,
         "updated_at": record.updated_at,
     }

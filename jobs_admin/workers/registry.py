@@ -120,6 +120,16 @@ class WorkerRegistry:
         since = max(known.seen_at, self._reading_since)
         return timedelta(seconds=max(0.0, self._confirmed_at - since))
 
+    def heard(self) -> list[WorkerRecord]:
+        """The records of workers that do not count as dead. None until all have been read."""
+        if not self._is_complete:
+            return []
+        return [
+            known.record
+            for known in self.all()
+            if not is_silent(known.record, self.silent_for(known))
+        ]
+
     def silent(self) -> Iterator[KnownWorker]:
         """The workers that count as dead and have not been declared dead."""
         return (known for known in self.all() if is_silent(known.record, self.silent_for(known)))

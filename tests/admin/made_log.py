@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from jobs_admin.projection.metadata import FILLED_AT
 from jobs_admin.projection.rows import microseconds
 from tests.given import NOON, REPORT, created, histories, status_in
 from trellis_jobs.jetstream.log.feed import LogMessage
@@ -33,18 +34,22 @@ TABLES: Final = (
     "projection_metadata",
     "jobs_projection",
     "job_logs",
-    "payload_values",
+    "job_values",
     "job_counts",
     "change_counts",
     "key_counts",
     "error_counts",
-    "dead_counts",
-    "dead_value_counts",
-    "dead_change_counts",
+    "group_counts",
+    "group_value_counts",
+    "group_version_counts",
+    "group_change_counts",
     "job_activity",
     "hourly_activity",
+    "state_changes",
+    "attempt_durations",
     "worker_presence_projection",
     "ignored_events",
+    "operator_actions",
     "undecodable_messages",
 )
 
@@ -145,9 +150,11 @@ def _with_payload(event: e.Event, number: int) -> e.Event:
 
 
 def rows_of(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Everything that is in a projection, table by table."""
+    """Everything that a projection has of the log, table by table."""
     with closing(sqlite3.connect(path)) as database:
-        return {
+        rows = {
             table: sorted(database.execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608
             for table in TABLES
         }
+    metadata = [row for row in rows["projection_metadata"] if row[0] != FILLED_AT]
+    return {**rows, "projection_metadata": metadata}

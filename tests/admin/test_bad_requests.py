@@ -35,6 +35,7 @@ METHODS = (
     "Jobs.PauseQueue",
     "Jobs.ResumeQueue",
     "Jobs.Doctor",
+    "Jobs.Attention",
 )
 
 

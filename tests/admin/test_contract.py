@@ -61,7 +61,9 @@ def test_what_changes_something_needs_the_right_to() -> None:
     }
     directing = {name for name, rpc in RPCS.items() if rpc.needs is Capability.WORKERS}
     assert directing == {"Jobs.DirectWorkers"}
-    assert all(RPCS[name].is_change for name in changing | directing)
+    creating = {name for name, rpc in RPCS.items() if rpc.needs is Capability.CREATE}
+    assert creating == {"Jobs.Create"}
+    assert all(RPCS[name].is_change for name in changing | directing | creating)
 
 
 async def test_errors_have_the_fields_that_the_contract_says(lab: AdminLab) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from jobs_admin.api.errors import QueryTimeout
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.dead_groups import DeadGroupView
+from jobs_admin.api.views.operations import OperationVerb
 from jobs_admin.projection.error_patterns import pattern_of
 from jobs_admin.projection.ingest import Ingest
 from jobs_admin.projection.rows import microseconds
@@ -92,6 +93,10 @@ async def test_dead_jobs_are_grouped_by_what_killed_them_the_most_frequent_first
     assert often.example_id == ids[3]
     assert (often.oldest_at, often.newest_at) == (jobs[0].completed_at, jobs[3].completed_at)
     assert (once.error, once.jobs) == ("RuntimeError: Order * is GONE", 1)
+    of_group = await lab.client.list_jobs(JobFilter(error_group=often.group))
+    assert [job.id for job in of_group.entries] == [ids[3], ids[2], ids[0]]
+    assert (await lab.client.preview(OperationVerb.REPLAY, JobFilter(error_group=once.group))).count
+    assert (await lab.client.group_dead(JobFilter(error_group=often.group))).jobs == 3
 
 
 async def test_groups_are_of_the_jobs_that_a_filter_wants_and_come_in_pages(lab: AdminLab) -> None:

@@ -25,6 +25,7 @@ from tests.given import after, completed, created, dead, error, started
 from trellis_jobs.jetstream.log.feed import LogPosition
 from trellis_jobs.model import events as e
 from trellis_jobs.model.concurrency import Concurrency
+from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.json_values import Json
 from trellis_jobs.model.states import JobState
@@ -42,6 +43,8 @@ def story(number: int) -> list[e.Event]:
     begun = replace(
         created(payload=payload, at=at),
         concurrency=Concurrency(key=f"acme:{number % 6}", key_hash="0" * 64),
+        context=JobContext(f"req-{number % 8}", f"00-{number % 9 + 1:032x}-{1:016x}-01"),
+        schedule=None if number % 10 else "nightly",
     )
     why = error(message=f"Upstream {number % 7} is DOWN")
     ends: list[list[e.Event]] = [
@@ -112,6 +115,21 @@ FILTERS: dict[str, tuple[JobFilter, Any]] = {
     "a version, a state and a time": (
         JobFilter(app_version="v1", state=[JobState.COMPLETED], since=after(110)),
         lambda n: n % 3 == 1 and n % 4 == 1 and n >= 10,
+    ),
+    "a request": (JobFilter(request_id="req-3"), lambda n: n % 8 == 3),
+    "a trace": (JobFilter(trace_id=f"{5:032x}"), lambda n: n % 9 == 4),
+    "a schedule": (JobFilter(schedule="nightly"), lambda n: n % 10 == 0),
+    "a request and a value": (
+        JobFilter(request_id="req-3", payload={"customer": 3}, state=[JobState.DEAD]),
+        lambda n: n % 8 == 3 and n % 3 == 2,
+    ),
+    "named jobs": (
+        JobFilter(jobs=["s0/t2/job-012", "s1/t2/job-007", "s1/t2/job-012"]),
+        lambda n: n in (7, 12),
+    ),
+    "named jobs in a state": (
+        JobFilter(jobs=["s0/t2/job-012", "s1/t0/job-005"], state=[JobState.DEAD]),
+        lambda n: n == 5,
     ),
     "a value": (JobFilter(payload={"customer": 3}), lambda n: n % 4 == 3),
     "two values": (JobFilter(payload={"customer": 3, "of.page": 7}), lambda n: n == 7),
@@ -238,6 +256,7 @@ async def test_filters_go_together_in_every_way(readers: Readers) -> None:
         "id_prefix": (None, "job-0", "job-0123456789"),
         "error": (None, "down"),
         "app_version": (None, "v1"),
+        "request_id": (None, "req-3"),
         "payload": (None, {}, {"customer": 1}),
     }
     for values in product(*choices.values()):

@@ -37,6 +37,7 @@ from tests.support.lab import Probe, probe
 from trellis_jobs import JobRef
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.model import events as e
+from trellis_jobs.model import subjects
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.states import ENQUEUED, OVER, JobState
@@ -214,6 +215,47 @@ async def test_busy_keys_are_listed_page_by_page_the_busiest_first(
     assert (first["count"], "nextOffset" in second, other["count"]) == (3, False, 0)
 
 
+async def test_busy_keys_are_listed_with_the_jobs_that_hold_them(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with (
+        worker(server.url, "keyed") as ward,
+        looking_after(server.url, tmp_path / "jobs.sqlite"),
+        AdminClient.connect(server.url) as client,
+    ):
+        running = await ward.jobs.keyed.create(Task(do="wait"))
+        await ward.until_running(running)
+        await ward.jobs.keyed.create(Task())
+
+        async def is_known() -> bool:
+            return [(key.active, key.waiting) async for key in client.busy_keys()] == [(1, 1)]
+
+        await until(is_known, "the projection has the job that runs and the one that waits")
+        [key] = (await client.list_keys()).entries
+        whole = await client.get_key("ward", "keyed", key.key)
+        assert key.max_active == whole.max_active == 1
+        assert key.holders is not None
+        [holder] = key.holders
+        assert (holder.job_id, holder.instance_id) == (running.id, whole.active[0].instance_id)
+        assert holder.lease_expires_at > holder.started_at
+        ward.go.set()
+
+
+async def test_a_key_whose_state_cannot_be_read_is_listed_without_its_holders(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    async with producer(server.url) as jobs, probe(server.url) as raw:
+        await jobs.keyed.create(Task())
+        key = key_view(raw, jobs.keyed)
+        await raw.connection.request(subjects.key_state(key.empty.address), b"{", timeout=5)
+        async with (
+            looking_after(server.url, tmp_path / "jobs.sqlite"),
+            AdminClient.connect(server.url) as client,
+        ):
+            [listed] = (await client.list_keys()).entries
+    assert (listed.waiting, listed.holders, listed.max_active) == (1, None, None)
+
+
 @pytest.mark.parametrize("narrowed", [{}, {"service": "ward"}, {"type": "keyed"}])
 async def test_busy_keys_are_listed_in_the_order_of_an_index(
     tmp_path: Path, narrowed: dict[str, Any]
@@ -224,7 +266,7 @@ async def test_busy_keys_are_listed_in_the_order_of_an_index(
         of = shared_conditions(JobFilter(**narrowed))
         plan = f"EXPLAIN QUERY PLAN {busy_query(of)}"
         steps = await readers.rows(plan, (*of.values, 50, 0))
-    assert [step[-1].split(" INDEX ")[-1] for step in steps] == ["keys_by_jobs"]
+    assert [step[-1].split(" INDEX ")[-1] for step in steps] == ["keys_by_waiters"]
 
 
 async def test_keys_that_are_freed_in_the_loop_hide_no_others(

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.traffic import MONITORED, announced
-from jobs_admin.maintenance.gather_limited import MAX_CONCURRENT
+from jobs_admin.gather_limited import MAX_CONCURRENT
 from jobs_admin.maintenance.missing_work import missing_messages
 from jobs_admin.maintenance.pace import Pace
 from jobs_admin.maintenance.reconciliation import PAGE_SIZE

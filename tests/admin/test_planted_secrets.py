@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.support.planted import (
 )
 from trellis_jobs import JobEnded, JobRef
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.environment import utc_now
 from trellis_jobs.model.job import fold
 
 FOR_SECRETS = "Jobs.GetSecrets"
@@ -34,6 +36,9 @@ def request(method: str, job_id: str) -> dict[str, Any]:
     asked = RPCS[method].input.model_fields
     if "id" in asked:
         return {"id": job_id}
+    past = (utc_now() - timedelta(minutes=1)).isoformat()
+    if "at" in asked or method == "Jobs.History":
+        return {"at" if "at" in asked else "since": past}
     if "key" in asked and asked["key"].is_required():
         return {**KEY, "jobId": job_id} if "job_id" in asked else KEY
     return PAGE if "limit" in asked and asked["limit"].is_required() else {}
@@ -70,6 +75,10 @@ async def test_they_are_nowhere(server: EmbeddedServer, tmp_path: Path) -> None:
             async with probe(server.url) as raw:
                 histories = [await raw.events.history(ref.address) for ref in refs]
             jobs = [job for job in map(fold, histories) if job is not None]
+            for at in (job.run.started_at for job in jobs if job.run.started_at):
+                answer = await stranger.ask("Jobs.ListAt", {"at": at.isoformat()})
+                assert answer["entries"]
+                assert found_in(json.dumps(answer)) == []
             archive = FolderArchive(tmp_path / "archive")
             await archive.keep(list(zip(jobs, histories, strict=True)), jobs[0].created_at.date())
             assert_not_in_files(tmp_path)

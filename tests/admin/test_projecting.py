@@ -27,8 +27,10 @@ from tests.given import (
     REPORT,
     SECOND,
     after,
+    cancelled,
     completed,
     created,
+    dismissed,
     error,
     failed,
     histories,
@@ -117,6 +119,8 @@ def test_the_view_of_a_job_has_every_field_that_is_stored() -> None:
     assert known is not None
     whole = replace(
         known,
+        created_by="ann",
+        created_reason="a complaint",
         run=run,
         earlier_runs=(run,),
         context=replace(known.context, tracestate="vendor=1"),
@@ -234,13 +238,13 @@ def test_a_key_is_counted_as_long_as_one_of_its_jobs_is_not_over(tmp_path: Path)
     scribe.write(started())
     project(tmp_path / "running", [[message] for message in scribe.messages])
     assert rows_of(tmp_path / "running")["key_counts"] == [
-        ("billing", "send-invoice", "b" * 64, "b", 1, 0),
-        ("documents", "render-report", "a" * 64, "a", 2, 1),
+        ("billing", "send-invoice", "b" * 64, "b", 1, 0, 1),
+        ("documents", "render-report", "a" * 64, "a", 2, 1, 1),
     ]
     scribe.write(completed(), *of(BILLING, started(), completed()))
     project(tmp_path / "over", [[message] for message in scribe.messages])
     assert rows_of(tmp_path / "over")["key_counts"] == [
-        ("documents", "render-report", "a" * 64, "a", 1, 0),
+        ("documents", "render-report", "a" * 64, "a", 1, 0, 1),
     ]
 
 
@@ -257,7 +261,15 @@ def test_of_a_talkative_job_only_the_newest_lines_stay(tmp_path: Path) -> None:
 def test_a_fresh_run_is_found_by_its_own_payload_and_by_the_old_one(tmp_path: Path) -> None:
     scribe = Scribe().write(created(), started(), failed(), retried(payload={"doc": "d-2"}))
     project(tmp_path / "jobs", [scribe.messages])
-    assert len(rows_of(tmp_path / "jobs")["payload_values"]) == 2
+    payloads, origins = 2, 2
+    assert len(rows_of(tmp_path / "jobs")["job_values"]) == payloads + origins
+
+
+def test_only_events_that_counted_are_actions_of_operators(tmp_path: Path) -> None:
+    by = {"by": "ann", "request": "r-1"}
+    scribe = Scribe().write(created(), cancelled(**by), dismissed(**by))
+    project(tmp_path / "jobs", [scribe.messages])
+    assert [row[2] for row in rows_of(tmp_path / "jobs")["operator_actions"]] == ["cancel"]
 
 
 def test_a_payload_nested_deeper_than_can_be_shown_stops_nothing(tmp_path: Path) -> None:

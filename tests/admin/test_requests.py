@@ -17,7 +17,7 @@ from jobs_admin.api.errors import Invalid, NotFound
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.reasons import Because
 from jobs_admin.api.views.base import Page
-from jobs_admin.api.views.doctor import Diagnosis
+from jobs_admin.api.views.doctor import AttentionView, Diagnosis
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.jobs import ExplanationView, JobPage, LogEntry, OneJob
 from jobs_admin.api.views.keys import BusyKeyView, KeyView
@@ -395,6 +395,7 @@ ANSWERS: list[tuple[str, dict[str, Any], type[BaseModel]]] = [
     ("Jobs.Stats", {}, StatsView),
     ("Jobs.ListQueues", {"limit": 10}, Page[QueueView]),
     ("Jobs.Doctor", {}, Diagnosis),
+    ("Jobs.Attention", {}, AttentionView),
 ]
 
 

@@ -26,6 +26,7 @@ from tests.admin.schedule_lab import (
     ACME,
     NIGHTLY,
     NOWHERE,
+    OFFICE,
     PULSE,
     SERVICE,
     Office,
@@ -37,7 +38,7 @@ from tests.support.facts import until
 from tests.support.servers import start_version
 from trellis_jobs import ActiveJob, Every, Service
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.environment import monotonic, new_id
+from trellis_jobs.environment import monotonic, new_id, utc_now
 from trellis_jobs.jetstream.alarms.alarms import Alarms
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.control.record_feed import ReadingBegins
@@ -47,6 +48,7 @@ from trellis_jobs.jetstream.schedules.schedules import Schedules
 from trellis_jobs.model import subjects
 from trellis_jobs.model.redaction import REDACTED
 from trellis_jobs.model.schedules.address import ScheduleAddress
+from trellis_jobs.model.schedules.changes import Author, create
 from trellis_jobs.model.schedules.definition import CatchUp, Overlap
 from trellis_jobs.model.schedules.record import Origin
 from trellis_jobs.model.states import JobState
@@ -485,3 +487,23 @@ async def test_a_payload_that_does_not_fit_into_a_reply_is_left_out(
         shown = await there.admin.schedules.get(ACME)
         assert (shown.payload, shown.omitted) == (None, ("payload",))
         assert (await there.admin.schedules.list()).count == 3
+
+
+async def test_a_schedule_whose_queue_no_worker_knows_says_so(open_office: Office) -> None:
+    gone = ScheduleAddress(SERVICE, "gone", "daily")
+    definition = OFFICE.contract.queues["report"].schedules["pulse"]
+    made = create(gone, definition, author=Author(Origin.RUNTIME, "ann"), now=utc_now())
+    await open_office.records.write(made.record, 0)
+
+    async def unknown() -> set[str]:
+        listed = (await open_office.admin.schedules.list()).entries
+        return {each.address for each in listed if each.queue_unknown}
+
+    await until(unknown, "the admin runtime knows the worker")
+    assert await unknown() == {str(gone)}
+    assert (await open_office.admin.schedules.get(gone)).queue_unknown
+    assert not (await open_office.admin.schedules.get(PULSE)).queue_unknown
+    sections = (await open_office.admin.doctor()).sections
+    assert f"{gone} is not fired: no running worker knows the queue" in [
+        finding.message for section in sections for finding in section.findings
+    ]

@@ -85,12 +85,20 @@ async def test_it_may_be_filled_meanwhile(lab: LogLab, path: Path) -> None:
         ("UPDATE jobs_projection SET state = 'dead' WHERE id = 'job-3'", "jobs_projection"),
         ("UPDATE jobs_projection SET started_at = NULL WHERE id = 'job-3'", "jobs_projection"),
         ("DELETE FROM job_logs WHERE number = 1", "job_logs"),
-        ("INSERT INTO payload_values VALUES (7, 1)", "payload_values"),
+        ("INSERT INTO job_values VALUES (7, 1)", "job_values"),
         ("UPDATE job_activity SET events = events - 1", "job_activity"),
+        ("UPDATE state_changes SET entered = entered - 1", "state_changes"),
+        ("DELETE FROM state_changes WHERE state = 'active'", "state_changes"),
+        ("UPDATE attempt_durations SET attempts = attempts - 1", "attempt_durations"),
         ("UPDATE job_counts SET jobs = jobs + 1", "job_counts"),
         ("UPDATE change_counts SET slot = slot + 1", "change_counts"),
         ("UPDATE key_counts SET active = active + 1", "key_counts"),
         ("DELETE FROM error_counts", "error_counts"),
+        (
+            "INSERT INTO operator_actions VALUES "
+            "(1, 1, 'cancel', 'shop', 'charge', 'x', 'ann', NULL, NULL)",
+            "operator_actions",
+        ),
         ("UPDATE ignored_events SET reason = ''", "ignored_events"),
         ("DELETE FROM undecodable_messages", "undecodable_messages"),
         ("UPDATE worker_presence_projection SET seen_at = 1", "worker_presence_projection"),
@@ -111,9 +119,10 @@ async def test_any_row_that_is_not_as_it_should_be_is_found(
 @pytest.mark.parametrize(
     ("statement", "table"),
     [
-        ("UPDATE dead_counts SET jobs = jobs + 1", "dead_counts"),
-        ("UPDATE dead_value_counts SET jobs = jobs + 1", "dead_value_counts"),
-        ("DELETE FROM dead_change_counts WHERE minutes = 60", "dead_change_counts"),
+        ("UPDATE group_counts SET jobs = jobs + 1", "group_counts"),
+        ("UPDATE group_value_counts SET jobs = jobs + 1", "group_value_counts"),
+        ("INSERT INTO group_version_counts VALUES (7, 'dead', '1.0', 1)", "group_version_counts"),
+        ("DELETE FROM group_change_counts WHERE minutes = 60", "group_change_counts"),
     ],
 )
 async def test_counts_of_dead_jobs_that_are_not_as_they_should_be_are_found(
@@ -153,6 +162,8 @@ async def test_a_job_whose_earlier_runs_were_purged_is_no_fault(lab: LogLab, pat
     verdict = await verify(path, lab.feed, utc_now())
     [jobs] = [table for table in verdict.tables if table.table == "jobs_projection"]
     assert (jobs.different, jobs.gone) == (0, 2)
+    # The log no longer shows that the job left the state `failed`, a moment ago.
+    assert found(verdict)["state_changes"][1] > 0
 
 
 async def test_heartbeats_that_expired_are_no_fault(lab: LogLab, path: Path) -> None:
@@ -165,11 +176,11 @@ async def test_heartbeats_that_expired_are_no_fault(lab: LogLab, path: Path) -> 
 async def test_what_cannot_be_compared_is_said(lab: LogLab, path: Path) -> None:
     with pytest.raises(ProjectionMissing):
         await verify(path.with_name("nothing.sqlite"), lab.feed, utc_now())
-    change(path, "DROP INDEX jobs_by_end")
-    with pytest.raises(FileDamaged, match="missing, or changed by another program: jobs_by_end"):
+    change(path, "DROP INDEX jobs_by_move")
+    with pytest.raises(FileDamaged, match="missing, or changed by another program: jobs_by_move"):
         await verify(path, lab.feed, utc_now())
-    change(path, "CREATE INDEX jobs_by_end ON jobs_projection (state, ended_at)")
-    with pytest.raises(FileDamaged, match="jobs_by_end"):
+    change(path, "CREATE INDEX jobs_by_move ON jobs_projection (state, moved_at)")
+    with pytest.raises(FileDamaged, match="jobs_by_move"):
         await verify(path, lab.feed, utc_now())
     await rebuild(path, lab.feed)
     change(path, "UPDATE projection_metadata SET value = 'x' WHERE name = 'stream_created'")

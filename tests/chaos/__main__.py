@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.chaos.campaign import Outcome, Plan, run
-from tests.chaos.checker import Violation
+from tests.chaos.violation import Violation
 from tests.support.servers import NEWEST, VERSIONS, server_binary
 
 _SHOWN: Final = 10

@@ -15,11 +15,13 @@ from typing import Any, Final
 from tests.admin.projection_lab import position_of
 from tests.chaos import evidence, nemesis
 from tests.chaos.actors import Kind, database
-from tests.chaos.checker import Violation, check
+from tests.chaos.checker import check
 from tests.chaos.faults import Fault, Injection, deal, menu, schedule
 from tests.chaos.injecting import A_WHILE, Injecting
 from tests.chaos.observed import Observed
+from tests.chaos.schedule_witness import ScheduleEnding, ScheduleWitness
 from tests.chaos.stage import Cast, Stage, one_server, staged, three_servers
+from tests.chaos.violation import Violation
 from tests.chaos.witness import Witness
 from tests.support.facts import until
 from tests.support.lab import probe
@@ -72,18 +74,21 @@ async def run(plan: Plan, folder: Path, tell: Tell) -> Outcome:
         # Of a short campaign every fault is to strike, however busy the machine is.
         timeout = plan.timeout if plan.is_short else A_WHILE
         injecting, witness = Injecting(stage, connection, timeout), Witness()
+        schedules = ScheduleWitness()
         async with _beside(
             nemesis.keep_up(injecting),
             witness.watch(connection),
+            schedules.watch(connection),
             _telling(tell, injecting, witness),
         ):
             await until(lambda: _all_ready(stage), "all are ready", deadline=READY_WITHIN)
             tell("all are ready: the faults begin")
             await nemesis.carry_out(waves, injecting)
             tell("the faults are over")
-            healed_after = await _until_healed(plan, stage, connection, witness)
+            ending = ScheduleEnding(raw)
+            healed_after = await _until_healed(plan, stage, ending, witness)
             tell(f"everything came to rest after {healed_after:.1f} s")
-        seen = await evidence.collect(connection, stage, witness)
+        seen = await evidence.collect(connection, stage, witness, schedules, ending)
         return Outcome(
             version=connection.server_version,
             faults=injecting.done,
@@ -105,13 +110,14 @@ def _all_ready(stage: Stage) -> bool:
 
 
 async def _until_healed(
-    plan: Plan, stage: Stage, connection: Connection, witness: Witness
+    plan: Plan, stage: Stage, ending: ScheduleEnding, witness: Witness
 ) -> float:
     """Waits until all jobs are over or the time is up, then stops the workers and the daemons."""
-    begun = time.monotonic()
+    begun, connection = time.monotonic(), ending.raw.connection
     await _end(stage, Kind.PRODUCER)
+    await ending.pause_all(plan.timeout)
     with suppress(AssertionError):  # what is not at rest is for the checker to say
-        await until(lambda: _is_at_rest(connection, witness), deadline=plan.timeout)
+        await until(lambda: _is_at_rest(ending, witness), deadline=plan.timeout)
     healed_after = time.monotonic() - begun
     await _end(stage, Kind.WORKER)
     with suppress(AssertionError):
@@ -124,8 +130,11 @@ async def _end(stage: Stage, kind: Kind) -> None:
     await asyncio.gather(*(actor.end() for actor in stage.of(kind)))
 
 
-async def _is_at_rest(connection: Connection, witness: Witness) -> bool:
+async def _is_at_rest(ending: ScheduleEnding, witness: Witness) -> bool:
+    connection = ending.raw.connection
     try:
+        if not await ending.are_finished():
+            return False
         end = (await LogFeed(connection).extent()).last_sequence
         if witness.position < end or witness.live:
             return False

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from tests.chaos import schedule_rules
 from tests.chaos.histories import Histories, Step, folded, told
 from tests.chaos.observed import Observed, glimpse
+from tests.chaos.violation import Violation
 from trellis_jobs.model import events as e
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job_errors import Interruption
@@ -29,13 +30,6 @@ _LOST: Final = frozenset(Interruption) - {
 _ENDS: Final = {kind for kind, rule in RULES.items() if rule.leads_to in OVER} - {
     EventKind.DISMISSED
 }
-
-
-@dataclass(frozen=True)
-class Violation:
-    rule: str
-    what: str
-    history: tuple[str, ...] = ()
 
 
 def check(seen: Observed) -> list[Violation]:
@@ -130,6 +124,27 @@ def _tries_are_counted(_: Observed, histories: Histories) -> Iterator[Violation]
                 yield Violation("a job is dead after its last try", what, told(history))
 
 
+def _snoozes_are_counted(seen: Observed, histories: Histories) -> Iterator[Violation]:
+    """A snooze gives its try back, and is counted until the job ends or an operator retries it."""
+    for job_id, history in histories.items():
+        snoozes, limit = 0, seen.max_snoozes.get(history[0].event.job.job_type)
+        for step in history:
+            if isinstance(step.event, e.Retried):
+                snoozes = 0
+            snoozes += step.event.is_snooze
+            where = f"{job_id} at {step.entry.sequence}"
+            used = step.before.tries - 1 if step.before else 0
+            if step.event.is_snooze and step.event.tries != used:
+                what = f"{where}: {step.event.tries} tries, not {used}"
+                yield Violation("a snooze uses no try", what, told(history))
+            if step.after and step.after.snoozes != snoozes:
+                what = f"{where}: {step.after.snoozes} snoozes, not {snoozes}"
+                yield Violation("snoozes are counted", what, told(history))
+            if limit is not None and snoozes > limit:
+                what = f"{where}: {snoozes} snoozes, at most {limit}"
+                yield Violation("snoozes are limited", what, told(history))
+
+
 def _is_of_tries(event: e.Event) -> bool:
     """A death, unless the server has a delivery limit."""
     return isinstance(event, e.Dead) and event.error.type != Interruption.DELIVERIES_EXHAUSTED
@@ -191,6 +206,9 @@ def _effects_agree(seen: Observed, histories: Histories) -> Iterator[Violation]:
                 yield Violation(
                     "an attempt that did not complete its job had lost it", what, told(history)
                 )
+            if end.is_snooze and not seen.effects.snoozed[attempt]:
+                what = f"{job_id} was snoozed by {attempt}, whose handler did not say so"
+                yield Violation("a handler said what was snoozed", what, told(history))
 
 
 def _ends_of_attempts(history: Sequence[Step]) -> Iterator[tuple[str, e.Event]]:
@@ -246,9 +264,16 @@ _RULES: Final[Sequence[Callable[[Observed, Histories], Iterator[Violation]]]] = 
     _runs_end_once,
     _no_job_is_early,
     _tries_are_counted,
+    _snoozes_are_counted,
     _no_key_is_exceeded,
     _handlers_run_what_was_started,
     _effects_agree,
+    schedule_rules.a_tick_has_one_job,
+    schedule_rules.no_tick_is_early,
+    schedule_rules.no_tick_is_lost,
+    schedule_rules.decided_jobs_exist,
+    schedule_rules.no_jobs_of_a_schedule_overlap,
+    schedule_rules.schedules_go_on,
     _keys_are_empty,
     _no_work_is_left,
     _projections_are_the_fold,

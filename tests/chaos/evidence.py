@@ -13,9 +13,10 @@ from jobs_admin.projection.verify import verify
 from tests.chaos.actors import Kind, database
 from tests.chaos.observed import Effects, Observed
 from tests.chaos.outbursts import outbursts_of
+from tests.chaos.schedule_witness import ScheduleEnding, ScheduleWitness
 from tests.chaos.stage import Stage
 from tests.chaos.witness import Witness, entry_in
-from tests.chaos.workload import LIMITS
+from tests.chaos.workload import LIMITS, MAX_SNOOZES
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.client import api
@@ -30,7 +31,13 @@ from trellis_jobs.model.keys.state import KeyState
 _EXAMPLES: Final = 5
 
 
-async def collect(connection: Connection, stage: Stage, witness: Witness) -> Observed:
+async def collect(
+    connection: Connection,
+    stage: Stage,
+    witness: Witness,
+    schedules: ScheduleWitness,
+    ending: ScheduleEnding,
+) -> Observed:
     messages = await whole_log(connection)
     producers = [line for actor in stage.of(Kind.PRODUCER) for line in actor.notes]
     homes = [actor.home for actor in stage.of(Kind.DAEMON)]
@@ -44,6 +51,9 @@ async def collect(connection: Connection, stage: Stage, witness: Witness) -> Obs
         mistaken=_said("exists", producers),
         effects=effects_in(line for actor in stage.of(Kind.WORKER) for line in actor.notes),
         limits=LIMITS,
+        max_snoozes=MAX_SNOOZES,
+        schedules=[*schedules.versions.values()],
+        late=ending.late,
         keys=await busy_keys(connection),
         work_left=await work_left(connection),
         differing={
@@ -100,7 +110,11 @@ def _said(word: str, notes: Iterable[Sequence[str]]) -> frozenset[str]:
 
 def effects_in(notes: Iterable[Sequence[str]]) -> Effects:
     effects = Effects()
-    counters: dict[str, Counter[str]] = {"begun": effects.begun, "done": effects.done}
+    counters: dict[str, Counter[str]] = {
+        "begun": effects.begun,
+        "done": effects.done,
+        "snoozed": effects.snoozed,
+    }
     for word, _, attempt in notes:
         counters[word][attempt] += 1
     return effects

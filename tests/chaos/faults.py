@@ -33,6 +33,7 @@ class Fault(StrEnum):
     CUT_OFF = "a server is cut off from the others"
     SILENCE = "nothing passes between a server and the others"
     PURGE_WORK = "the work queue is purged"
+    PURGE_ALARMS = "the alarms are purged"
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ _SLOW_TO_HEAL: Final[Menu] = {
     Fault.KILL_PRODUCER: 2,
     Fault.KILL_CREATING: 3,
     Fault.PURGE_WORK: 2,
+    Fault.PURGE_ALARMS: 1,
 }
 _ONE_SERVER: Final[Menu] = {Fault.KILL_SERVER: 4}
 _THREE_SERVERS: Final[Menu] = {

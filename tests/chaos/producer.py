@@ -1,4 +1,4 @@
-"""A producer of the campaign as a program: creates, cancels, and steers as an operator does."""
+"""A producer of the campaign as a program: creates, cancels, and acts as an operator does."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final
 
 from jobs_admin.api.client import AdminClient
 from tests.chaos.notebook import Notebook
+from tests.chaos.schedule_changer import ScheduleChanger, pause_as_operator_until
 from tests.chaos.workload import CHAOS, Move, Wish, wish
 from tests.support.example_service import ExampleJobs, Report, Task
 from trellis_jobs import Accepted, JobRef, Queue, Replaced, Service
@@ -115,7 +116,11 @@ async def _main(url: str, folder: Path, seed: str) -> None:
             chance = Random(f"{seed} {name} {number}")  # noqa: S311 - the same at each run
             creator = Creator(f"{name}-{number}", service.jobs, notebook, chance)
             tasks.create_task(creator.create_until(stop))
-        tasks.create_task(operate_until(stop, client, Random(f"{seed} {name}")))  # noqa: S311
+        chance = Random(f"{seed} {name}")  # noqa: S311 - the same at each run
+        tasks.create_task(operate_until(stop, client, chance))
+        tasks.create_task(pause_as_operator_until(stop, client, chance))
+        changer = ScheduleChanger(service.jobs, notebook, chance)
+        tasks.create_task(changer.change_until(stop))
 
 
 if __name__ == "__main__":

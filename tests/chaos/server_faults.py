@@ -1,4 +1,4 @@
-"""Servers are killed, frozen, and kept from hearing each other; the work queue is purged."""
+"""Servers are killed, frozen, and kept from hearing each other; streams are purged."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.chaos.faults import Fault, Injection
-from tests.chaos.injecting import Acts, Injecting, pick
+from tests.chaos.injecting import Act, Acts, Injecting, pick
 from tests.chaos.way_faults import for_a_while, strikes
+from tests.chaos.workload import CHAOS
 from tests.support.fault_proxy import FaultProxy
-from trellis_jobs.contract.topology import KEYS, LOG, WORK
+from trellis_jobs.contract.topology import CONTROL, KEYS, LOG, WORK, alarms_stream
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client import api
 
+ALARMS: Final = alarms_stream(CHAOS.contract.service)
 # For work to be there.
 _LOOKS: Final = 20
 _PAUSE: Final = 0.3
@@ -39,7 +41,8 @@ class ServerFaults:
             Fault.PAUSE_SERVER: self._pause,
             Fault.CUT_OFF: self._cut_off,
             Fault.SILENCE: self._silence,
-            Fault.PURGE_WORK: self._purge_work,
+            Fault.PURGE_WORK: self._purge(WORK),
+            Fault.PURGE_ALARMS: self._purge(ALARMS),
         }
 
     async def _kill_one(self, injection: Injection) -> None:
@@ -49,7 +52,7 @@ class ServerFaults:
         await self._kill(injection, self._numbers)
 
     async def _kill_leader(self, injection: Injection) -> None:
-        stream = pick((LOG, WORK, KEYS), injection)
+        stream = pick((LOG, WORK, KEYS, CONTROL, ALARMS), injection)
         end = time.monotonic() + self._injecting.timeout
         while time.monotonic() < end:
             leader = await self._leader(stream)
@@ -101,13 +104,16 @@ class ServerFaults:
         if await strikes(self._injecting, injection, links):
             await for_a_while(injection, links, FaultProxy.freeze, FaultProxy.thaw)
 
-    async def _purge_work(self, injection: Injection) -> None:
-        for _ in range(_LOOKS):
-            try:
-                told = await api.request(self._injecting.connection, f"STREAM.PURGE.{WORK}")
-            except JobsError:  # no leader right now
-                told = {}
-            if told.get("purged"):
-                self._injecting.count(injection)
-                return
-            await asyncio.sleep(_PAUSE)
+    def _purge(self, stream: str) -> Act:
+        async def purge(injection: Injection) -> None:
+            for _ in range(_LOOKS):
+                try:
+                    told = await api.request(self._injecting.connection, f"STREAM.PURGE.{stream}")
+                except JobsError:  # no leader right now
+                    told = {}
+                if told.get("purged"):
+                    self._injecting.count(injection)
+                    return
+                await asyncio.sleep(_PAUSE)
+
+        return purge

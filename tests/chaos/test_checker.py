@@ -288,3 +288,43 @@ def test_an_error_that_a_process_only_wrote_down() -> None:
     said = "worker-1: a task of the worker failed … KeyError: 'x'"
     seen = observed(*GOOD, effects=did(), outbursts=[said])
     assert rules_broken(seen) == {"no error is only written down"}
+
+
+SNOOZED = (
+    given.created(),
+    given.started(),
+    given.snoozed(),
+    given.started(attempt=SECOND),
+    given.completed(attempt=SECOND),
+)
+SLEEPY = Effects(Counter((FIRST.id, SECOND.id)), Counter((SECOND.id,)), Counter((FIRST.id,)))
+
+
+def test_a_snooze_breaks_nothing() -> None:
+    assert check(observed(*SNOOZED, effects=SLEEPY, max_snoozes={REPORT.job_type: 1})) == []
+
+
+def test_a_snooze_that_no_handler_wanted() -> None:
+    seen = observed(*SNOOZED, effects=replace(SLEEPY, snoozed=Counter()))
+    assert rules_broken(seen) == {"a handler said what was snoozed"}
+
+
+def test_more_snoozes_than_there_may_be() -> None:
+    seen = observed(*SNOOZED, effects=SLEEPY, max_snoozes={REPORT.job_type: 0})
+    assert rules_broken(seen) == {"snoozes are limited"}
+
+
+def test_a_snooze_that_takes_more_than_its_try_back() -> None:
+    twice = given.snoozed(tries=0, error=given.error(type="snooze", tries=2))
+    events = (*TAKEN_OVER[:3], given.started(tries=2), twice, *SNOOZED[3:])
+    assert rules_broken(observed(*events, effects=SLEEPY)) == {"a snooze uses no try"}
+
+
+def test_a_snooze_that_is_not_counted() -> None:
+    entries = log(*SNOOZED)
+    forgetful = [
+        values.replace(each, status=each.status and values.replace(each.status, snoozes=0))
+        for each in entries
+    ]
+    seen = observed(effects=SLEEPY, entries=forgetful)
+    assert rules_broken(seen) == {"an event tells where it leaves its job"}

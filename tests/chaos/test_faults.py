@@ -41,4 +41,9 @@ def test_there_is_no_fault_that_no_campaign_has() -> None:
 
 def test_a_short_campaign_has_nothing_that_takes_a_minute_to_heal() -> None:
     left_out = MENU.keys() - menu(servers=3, is_short=True).keys()
-    assert left_out == {Fault.PURGE_WORK, Fault.KILL_PRODUCER, Fault.KILL_CREATING}
+    assert left_out == {
+        Fault.PURGE_WORK,
+        Fault.PURGE_ALARMS,
+        Fault.KILL_PRODUCER,
+        Fault.KILL_CREATING,
+    }

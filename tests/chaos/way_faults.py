@@ -20,12 +20,15 @@ POINTS: Final[Mapping[Kind, Sequence[bytes]]] = {
         rb"PUB \$JS\.ACK\.\S+ .*\+ACK",
         rb"PUB \$JS\.ACK\.\S+ .*-NAK",
         rb"PUB \$KV\.JOBS_KEYS\.",
+        rb"PUB trellis\.(alarm|due)\.",
+        rb"PUB trellis\.control\.jobs\.schedules\.",
     ),
     Kind.PRODUCER: (
         rb"PUB \S+\.created ",
         rb"PUB trellis\.(alarm|due)\.",
         rb"PUB \S+\.scheduled ",
         rb"PUB \S+\.cancelled ",
+        rb"PUB trellis\.control\.jobs\.schedules\.",
         rb"PUB \$KV\.JOBS_KEYS\.",
     ),
     Kind.DAEMON: (
@@ -39,6 +42,7 @@ ACKNOWLEDGED: Final = (
     rb'"stream":"JOBS"',
     rb'"stream":"KV_JOBS_KEYS"',
     rb'"stream":"JOBS_ALARMS_chaos"',
+    rb'"stream":"JOBS_CONTROL"',
 )
 
 

@@ -17,7 +17,7 @@ from typing import cast
 from tests.chaos.notebook import Notebook
 from tests.chaos.workload import CHAOS, QUEUES
 from tests.support.example_service import Report, Task, perform
-from trellis_jobs import ActiveJob, Service
+from trellis_jobs import ActiveJob, Service, Snooze
 from trellis_jobs.environment import utc_now
 from trellis_jobs.worker.running_job import RunningJob
 
@@ -35,7 +35,7 @@ class Clock:
 
 
 class Hands:
-    """`begun` and `done` are noted by attempt: the log says what became of each."""
+    """What handlers did is noted by attempt: the log says what became of each."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
@@ -45,7 +45,11 @@ class Hands:
         self._notebook.note("begun", active.id, attempt)
         if active.payload.do == "nap":
             await active.progress(current=1, total=2)
-        await perform(active, _no_word)
+        try:
+            await perform(active, _no_word)
+        except Snooze:
+            self._notebook.note("snoozed", active.id, attempt)
+            raise
         self._notebook.note("done", active.id, attempt)
         return Report(tries=active.tries)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import orjson
 
 from tests.cli.command import COMMAND, environment
-from tests.cli.shell import shell
 
 
 def _completed(words: str, config: Path | None = None) -> list[str]:
@@ -31,9 +30,12 @@ def _completed(words: str, config: Path | None = None) -> list[str]:
 
 
 def test_a_script_for_the_shell_is_printed() -> None:
-    ended = shell("--show-completion", "bash")
-    assert ended.code == 0
-    assert "complete -o default -F _trellis_jobs_completion trellis-jobs" in ended.out
+    """The command looks for a shell among its parents, and pytest need not have one."""
+    in_bash = ("bash", "-c", f"{COMMAND} --show-completion; exit $?")
+    ended = subprocess.run(
+        in_bash, env=environment(), capture_output=True, text=True, timeout=50, check=True
+    )
+    assert "complete -o default -F _trellis_jobs_completion trellis-jobs" in ended.stdout
 
 
 def test_nouns_verbs_and_options_complete() -> None:

@@ -197,7 +197,7 @@ def test_lists_watch_timelines_and_dev_say_until_when() -> None:
     assert "is delayed, 0 ms so far, until 2026-03-28T13:00:00.000Z" in lines[1]
     state = DevState(NOON)
     state.apply(entry)
-    at = Frame(heading="dev", hint="", now=NOON, width=120, height=30)
+    at = Frame(heading="dev", hints=(), now=NOON, width=120, height=30)
     drawn = text_of(draw(state, at), 120)
     assert f"until {moment(after(3600), NOON)}" in drawn
     assert "delayed" in drawn

@@ -47,6 +47,12 @@ async def test_its_jobs_end_in_every_way_a_job_can(tmp_path: Path) -> None:
             await dev.until_prints(f"{end} ")
 
 
+async def test_it_has_delayed_jobs_and_a_schedule(tmp_path: Path) -> None:
+    with running(tmp_path, "dev", *FAST) as dev:
+        await dev.until_prints("How do you like your order?")
+        await dev.until_prints('"day": "yesterday"')
+
+
 async def test_colour_is_there_for_who_asks(tmp_path: Path) -> None:
     with running(tmp_path, "dev", *FAST, env={"FORCE_COLOR": "1", "TERM": "xterm"}) as dev:
         await dev.until_prints("\x1b[32mcompleted")

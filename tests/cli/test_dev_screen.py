@@ -26,7 +26,7 @@ def board_with(*events: Event, since: datetime = NOON) -> DevState:
 
 def drawn(board: DevState, width: int, height: int) -> list[str]:
     page = StringIO()
-    surface = Frame(heading="dev", hint="next", now=after(10), width=width, height=height)
+    surface = Frame(heading="dev", hints=("next",), now=after(10), width=width, height=height)
     Console(file=page, width=width, height=height).print(draw(board, surface))
     return page.getvalue().splitlines()
 

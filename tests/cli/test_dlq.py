@@ -51,6 +51,32 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
         yield Night(made, ids, made.job(ids[-1]))
 
 
+def test_jobs_are_grouped_by_error_and_found_by_a_filter_that_is_text(night: Night) -> None:
+    groups = night.there.shell("jobs", "errors", "state:dead", "--json").json
+    assert [(each["jobs"], each["states"]) for each in groups["entries"]] == [
+        (2, {"dead": 2}),
+        (1, {"dead": 1}),
+    ]
+    shown = night.there.shell("jobs", "errors").out
+    assert "503 for order *" in shown
+    text = 'state:dead type:lab/single error:"order 22" since:1h'
+    for command in (("jobs", "list", text), ("dlq", "list", text.removeprefix("state:dead "))):
+        found = night.there.shell(*command, "--json").json
+        assert [job["id"] for job in found["entries"]] == [night.ids[1]]
+
+
+def test_what_operators_did_is_listed(tmp_path: Path) -> None:
+    with stage(tmp_path) as there:
+        [died] = there.dead("503")
+        there.shell("dlq", "dismiss", died, "--reason", "not ours", "--by", "ann", "--yes")
+        found = there.shell("audit", "list", "--by", "ann", "--since", "1h", "--json").json
+        [entry] = found["entries"]
+        assert (entry["verb"], entry["target"], entry["id"]) == ("dismiss", "job", died)
+        shown = there.shell("audit", "list").out
+        assert "dismiss" in shown
+        assert there.shell("audit", "list", "--verb", "pause", "--json").json["entries"] == []
+
+
 def test_the_release_that_broke_a_job_is_shown_and_found(tmp_path: Path) -> None:
     with stage(tmp_path) as there:
         there.dead("503", version="1.4.1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs_admin.cli.render.event_lines import event_name, event_words
+from jobs_admin.explain.event_words import event_name, event_words
 from tests.given import (
     SECOND,
     after,

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from jobs_admin.api.job_filter import JobFilter, Scalar
 from jobs_admin.cli.app import command_line
-from jobs_admin.cli.filters import Filters, moment
+from jobs_admin.cli.exit_codes import UsageError
+from jobs_admin.cli.filters import Filters, combined, moment
 from jobs_admin.cli.queue_names import parse_queue
 from jobs_admin.cli.time_options import moment_ago, moment_ahead
 from trellis_jobs.model.states import JobState
@@ -125,6 +126,9 @@ def test_every_filter_is_asked_for() -> None:
         id_prefix="01M7",
         error="503",
         app_version="1.4.2",
+        request_id="req-1",
+        trace_id="0" * 31 + "1",
+        schedule="nightly",
         payload=["a=1", "b=x"],
     )
     at = datetime(2026, 4, 30, 8, tzinfo=UTC)
@@ -138,6 +142,9 @@ def test_every_filter_is_asked_for() -> None:
         id_prefix="01M7",
         error="503",
         app_version="1.4.2",
+        request_id="req-1",
+        trace_id="0" * 31 + "1",
+        schedule="nightly",
         payload={"a": 1, "b": "x"},
     )
 
@@ -153,6 +160,9 @@ def test_every_filter_is_asked_for() -> None:
         Filters(id_prefix="01"),
         Filters(error="x"),
         Filters(app_version="1.4.2"),
+        Filters(request_id="req-1"),
+        Filters(trace_id="0" * 32),
+        Filters(schedule="nightly"),
         Filters(payload=["a=1"]),
         Filters(service=""),
     ],
@@ -160,6 +170,28 @@ def test_every_filter_is_asked_for() -> None:
 def test_each_of_them_narrows(filters: Filters) -> None:
     assert filters.has_filters
     assert not Filters().has_filters
+
+
+def test_a_filter_may_be_written_as_text_and_as_options_at_once() -> None:
+    options = Filters(service="shop", payload=["a=1"]).query()
+    words = ["type:charge", 'error:"503 from" payload.b:x']
+    assert combined(options, words) == JobFilter(
+        service="shop", type="charge", error="503 from", payload={"a": 1, "b": "x"}
+    )
+    assert combined(options, None) == options
+
+
+@pytest.mark.parametrize("text", ["service:other", "type:other/charge", "payload.a:2"])
+def test_a_field_that_is_given_as_text_and_as_an_option_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="remove one"):
+        combined(Filters(service="shop", payload=["a=1"]).query(), [text])
+
+
+@pytest.mark.parametrize("command", [["jobs", "list"], ["dlq", "list"]])
+def test_a_wrong_word_of_a_filter_is_named_before_anything_is_sent(command: list[str]) -> None:
+    ended = CliRunner().invoke(command_line(command[0]), [*command, "stat:dead"])
+    assert isinstance(ended.exception, UsageError)
+    assert str(ended.exception).startswith("stat:dead: there is no field 'stat'; the fields are")
 
 
 @pytest.mark.parametrize("option", ["--service", "--type", "--id-prefix"])

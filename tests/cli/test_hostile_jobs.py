@@ -46,6 +46,8 @@ ENDING: Final[tuple[str, ...]] = (
     "services",
     "queues pause hostile/speak --reason HOSTILE",
     "queues list",
+    "queues list --at 1m",
+    "queues history hostile/speak",
     "queues resume hostile/speak",
     "schedules put hostile/speak/often PAYLOAD --every 1h --by HOSTILE",
     "schedules pause hostile/speak/often --reason HOSTILE --by HOSTILE",

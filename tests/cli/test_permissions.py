@@ -55,13 +55,18 @@ def test_a_manifest_says_as_much_as_the_code(tmp_path: Path) -> None:
 
 
 def test_every_request_is_for_readers_or_for_changers_and_for_no_one_else() -> None:
-    who = ("ann=read", "bob=mutate", "eve=stream", "sue=secrets", "joe=workers")
+    who = ("ann=read", "bob=mutate", "eve=stream", "sue=secrets", "joe=workers", "kim=create")
     document = told(*(word for each in who for word in ("--operator", each)))
     reads, changes = published(document, "ann"), published(document, "bob")
     secrets, workers = published(document, "sue"), published(document, "joe")
     assert workers & reads == {subjects.rpc(f"Jobs.List{each}") for each in ("Workers", "Services")}
     assert not workers & changes
-    assert reads | changes | secrets | workers == {subjects.rpc(method) for method in RPCS}
+    creates = published(document, "kim")
+    for_forms = ("Get", "GetContract", "Health", "ListQueues", "RecentPayloads")
+    assert creates & reads == {subjects.rpc(f"Jobs.{name}") for name in for_forms}
+    assert creates - reads == {subjects.rpc("Jobs.Create")}
+    of_all = reads | changes | secrets | workers | creates
+    assert of_all == {subjects.rpc(method) for method in RPCS}
     of_both = ("Get", "GetOperation", "Health", "List", "ListOperations")
     assert reads & changes == {subjects.rpc(f"Jobs.{name}") for name in of_both}
     assert not secrets & (reads | changes | workers)
@@ -159,7 +164,8 @@ def test_services_that_would_reach_what_is_anothers_are_refused(
         ((), "name at least one user"),
         (
             ("--operator", "ann=write"),
-            "'write' is not one of read, mutate, secrets, workers, queues, worker-records, stream",
+            "'write' is not one of read, mutate, secrets, workers, create, queues, worker-records, "
+            "stream",
         ),
         (("--operator", "a.nn=read"), "is not a valid subject token"),
         (("--admin", "--provisioner", "--name", "x"), "two users are called"),

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.checker import Violation
+from tests.chaos.violation import Violation
 from tests.crash_points import record
 from tests.crash_points.campaign import Kill, Passed, carry_out, discover, kills, part_of, passed_in
 from tests.crash_points.scenarios import SCENARIOS

@@ -17,7 +17,7 @@ from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.retention_policy import MIN_AGE
 from tests.admin.upkeep_lab import clock, forget_heartbeats
-from tests.chaos.checker import Violation, check
+from tests.chaos.checker import check
 from tests.chaos.evidence import (
     busy_keys,
     differing,
@@ -30,6 +30,7 @@ from tests.chaos.evidence import (
 )
 from tests.chaos.notebook import notes_in
 from tests.chaos.observed import Observed
+from tests.chaos.violation import Violation
 from tests.crash_points.mill import LIMITS, mill
 from tests.crash_points.parts import ARCHIVE, FILE, JUNK, config
 from tests.crash_points.schedule_parts import check_ticks, is_busy, records

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.checker import Violation
+from tests.chaos.violation import Violation
 from tests.crash_points.recovery import recover
 from tests.crash_points.scenarios import SCENARIOS, VERSIONS
 from tests.crash_points.stage import Stage, VictimDied, stage

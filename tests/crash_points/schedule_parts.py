@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.checker import Violation
 from tests.chaos.evidence import entries_in
 from tests.chaos.notebook import Notebook, notes_in
+from tests.chaos.violation import Violation
 from tests.crash_points.mill import MILL, Miller
 from tests.support.example_service import Report, Task, example_jobs
 from tests.support.facts import until

@@ -38,6 +38,10 @@ _SCHEDULES: Final = (
     "scenario making_schedules tries: an operator who gets no answer does it again"
 )
 
+_CREATES: Final = (
+    "it creates a job with the producer of services, whose deaths the scenario creating tries"
+)
+
 # A module, or all of a package, and why a crash in it changes nothing.
 OUTSIDE: Final = {
     "trellis_jobs.jetstream.setup.permission_probe": _READS,
@@ -66,6 +70,9 @@ OUTSIDE: Final = {
     "jobs_admin.cli": _OPERATORS,
     "jobs_admin.api.client": _OPERATORS,
     "jobs_admin.api.schedule_client": _OPERATORS,
+    "jobs_admin.api.creation_client": _OPERATORS,
+    "jobs_admin.creation": _CREATES,
+    "jobs_admin.rpc.creation_methods": _CREATES,
     "jobs_admin.rpc.schedule_methods": _SCHEDULES,
     "jobs_admin.schedules": _SCHEDULES,
     "jobs_admin.priority": "it waits, and nothing is under way meanwhile",

@@ -21,6 +21,10 @@ _PROJECTOR: Final = "jobs_admin.projection.projector:Projector"
 
 # A reason, and the points that it is given for.
 NEVER: Final[Mapping[str, tuple[str, ...]]] = {
+    "a preview of a new job: nothing is written": (
+        "trellis_jobs.jetstream.keys.coordinator:KeyCoordinator.preview:self._gone",
+        "trellis_jobs.jetstream.keys.coordinator:KeyCoordinator.preview:self.read",
+    ),
     "two processes change one schedule at the same time: the loser reads the record again": (
         "trellis_jobs.jetstream.schedules.records:ScheduleRecords.find_after:self._records.read_after",
         "trellis_jobs.jetstream.schedules.schedules:Schedules.change:self.records.find_after",

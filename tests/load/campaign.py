@@ -13,9 +13,10 @@ from typing import Final
 from tests.admin.projection_lab import position_of
 from tests.chaos import evidence
 from tests.chaos.actors import database
-from tests.chaos.checker import Violation, check
+from tests.chaos.checker import check
 from tests.chaos.observed import Observed
 from tests.chaos.outbursts import outbursts_of
+from tests.chaos.violation import Violation
 from tests.load.jobs import LOAD
 from tests.load.memory import Scales, Weight, connections_to
 from tests.load.pickups import pickups

@@ -72,6 +72,9 @@ MIXES: list[tuple[int, dict[str, int]]] = [
     (1, {"delay": 1, "lost alarm": 1, "late": 1}),
     (1, {"postpone": 1, "fail": 1}),
     (1, {"run now": 1, "fail": 1, "crash": 1}),
+    (1, {"snooze": 2, "timeout": 1, "rivalry": 1}),
+    (1, {"snooze": 1, "fail": 1, "crash": 1}),
+    (1, {"snooze": 1, "run now": 1, "cancel": 1}),
 ]
 LARGER: list[tuple[int, dict[str, int]]] = [
     (1, {"crash": 2, "timeout": 1, "stale": 1, "rivalry": 1}),
@@ -89,6 +92,8 @@ LARGER: list[tuple[int, dict[str, int]]] = [
     (1, {"delay": 1, "run now": 1, "operator crash": 1, "crash": 1, "stale": 1}),
     (1, {"delay": 1, "lost alarm": 2, "crash": 1, "stale": 1}),
     (2, {"delay": 2}),
+    (1, {"snooze": 2, "crash": 1, "stale": 1, "fail": 1, "rivalry": 1}),
+    (2, {"snooze": 1, "crash": 1}),
 ]
 
 

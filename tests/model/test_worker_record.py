@@ -42,6 +42,7 @@ PROFILE = WorkerProfile(
     started_at=NOW,
     queues=(QueueSlots("work", 10), QueueSlots("single", 1)),
     concurrency=11,
+    other_queues=("night",),
     version="1.0",
     app_version="1.4.2",
     labels=("eu",),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tests.model.whole_model_world import MAX_TRIES, Hand, Message, Steps, World
+from tests.model.whole_model_world import MAX_SNOOZES, MAX_TRIES, Hand, Message, Steps, World
 from trellis_jobs.model import events as e
 from trellis_jobs.model.job_status import Head, JobStatus
 from trellis_jobs.model.reducer import Illegal, advance
@@ -65,6 +65,10 @@ def _check_end(world: World, job: int, event: e.Event, moved: JobStatus) -> None
     if isinstance(event, e.Dead):
         assert before is not None
         assert before.tries >= MAX_TRIES, "dead before the last try"
+    if event.is_snooze:
+        assert before is not None
+        assert moved.tries == before.tries - 1, "a snooze uses a try"
+        assert moved.snoozes == before.snoozes + 1 <= MAX_SNOOZES, "more snoozes than there are"
     if isinstance(event, e.Completed):
         assert world.effects[job] == moved.run, "completed, and its effect is missing"
     if moved.is_over and before is not None and not isinstance(event, e.Dismissed):

@@ -12,6 +12,7 @@ from tests.given import CONTEXT, NOON, error, slot, waiting
 from tests.model.whole_model_server import Habits, acknowledged, answered, append
 from tests.model.whole_model_world import (
     JOBS,
+    MAX_SNOOZES,
     MAX_TRIES,
     Hand,
     Holder,
@@ -34,6 +35,7 @@ from trellis_jobs.model.delivery_decision import (
     TakeOver,
     decide,
 )
+from trellis_jobs.model.job_errors import Interruption
 from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.keys import slots as key_slots
 from trellis_jobs.model.keys.fencing import EndAsStale, LeaveNote, fence
@@ -47,13 +49,14 @@ from trellis_jobs.model.settlement import (
     Nak,
     NoAck,
     Retryable,
+    Snoozed,
     Succeeded,
     Term,
     settle,
     superseded_note,
 )
 
-_POLICY: Final = RetryPolicy(MAX_TRIES, ())
+_POLICY: Final = RetryPolicy(MAX_TRIES, (), MAX_SNOOZES)
 _LATEST: Final = 99
 
 
@@ -233,7 +236,12 @@ class WorkerStep:
         )
         done = self.world._replace(effects=effects)
         yield self._then("does it", done, phase=phase, outcome=Succeeded("done"))
-        for fault, outcome in (("fail", Retryable(error())), ("shutdown", Interrupted())):
+        snooze = error(type=Interruption.SNOOZE, tries=self.hand.head.status.tries)
+        for fault, outcome in (
+            ("fail", Retryable(error())),
+            ("shutdown", Interrupted()),
+            ("snooze", Snoozed(snooze, NOON)),
+        ):
             if self.world.may(fault):
                 name, _, after = self._then(f"does not: {fault}", phase=phase, outcome=outcome)
                 yield name, True, after.spend(fault)
@@ -250,8 +258,16 @@ class WorkerStep:
         hand = self.hand
         assert hand.attempt is not None
         assert hand.outcome is not None
-        tries = hand.head.status.tries
-        running = AttemptContext(JOBS[hand.job], CONTEXT, hand.attempt, tries, MAX_TRIES, _POLICY)
+        status = hand.head.status
+        running = AttemptContext(
+            JOBS[hand.job],
+            CONTEXT,
+            hand.attempt,
+            status.tries,
+            MAX_TRIES,
+            _POLICY,
+            snoozes=status.snoozes,
+        )
         settlement = settle(hand.outcome, running, at=NOON, random=0)
         assert settlement.event is not None
         done = self._append(settlement.event)

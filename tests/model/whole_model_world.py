@@ -20,6 +20,7 @@ from trellis_jobs.model.keys.state import KeyState
 from trellis_jobs.model.settlement import Answer, Outcome
 
 MAX_TRIES: Final = 2
+MAX_SNOOZES: Final = 1
 RUN_AT: Final = NOON + timedelta(minutes=10)
 DEADLINE: Final = NOON + timedelta(minutes=30)
 LATER: Final = NOON + timedelta(hours=1)

@@ -25,7 +25,8 @@ WHO: Final = (
     *("--operator", "reader=read", "--operator", "changer=mutate", "--operator", "watcher=stream"),
     *("--operator", "keeper=read,queues", "--operator", "both=read,mutate"),
     *("--operator", "foreman=workers", "--operator", "director=worker-records"),
-    *("--admin", "--provisioner", "--backup"),
+    *("--operator", "maker=create"),
+    *("--admin", "--console", "--provisioner", "--backup"),
 )
 # Users without any restrictions: one sees it all, one is alone in the account of the garden.
 ROOT_USER: Final = "root"

@@ -47,6 +47,7 @@ from trellis_jobs.jetstream.log.feed import LogFeed
 from trellis_jobs.jetstream.log.purge import has_events
 from trellis_jobs.jetstream.setup.features import detect_features
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.keys.state import KeyAddress, KeyState
 from trellis_jobs.model.states import JobState
@@ -223,6 +224,10 @@ async def test_without_an_admin_runtime_only_rights_on_consumers_pause_a_queue(
     refused = installation.violations("keeper")
     paused = await command(installation, "keeper", *PAUSE)
     assert (paused.returncode, paused.stderr) == (0, "")
+    async with installation.connection(ROOT_USER) as root:
+        recorded = await api.newest(root, "JOBS_CONTROL", subjects.audit_of(AuditRecorder.COMMAND))
+    entry = orjson.loads(recorded.data)
+    assert (entry["verb"], entry["type"], entry["by"]) == ("pause", "limited", "ann")
     resumed = await command(installation, "keeper", "queues", "resume", "house/limited")
     assert resumed.stdout.startswith("house/limited is resumed")
     assert installation.violations("keeper") == refused

@@ -24,6 +24,8 @@ JOB: Final = "trellis.jobs.house.work.01JHOUSEJOB"
 KEY: Final = "$KV.JOBS_KEYS.house.keyed.0123abcd"
 CONTROL: Final = "trellis.control.jobs"
 OPERATION: Final = f"{CONTROL}.operations.01JOPERATION"
+AUDITED: Final = f"{CONTROL}.audit.admin.01JRECORD"
+AUDITED_COMMAND: Final = f"{CONTROL}.audit.command.01JRECORD"
 SCHEDULE: Final = f"{CONTROL}.schedules.house.attic.x"
 _CHANGES_OF_SCHEDULES: Final = (
     "PutSchedule",
@@ -106,6 +108,15 @@ OF_A_SERVICE: Final = (
     ),
     call("take alarms of another", "CONSUMER.MSG.NEXT.JOBS_ALARMS_house.due", PULL, undone=True),
     call("purge alarms of another", "STREAM.PURGE.JOBS_ALARMS_house", undone=True),
+    Deed("record what no operator did", AUDITED, "{}"),
+    Deed("record what no command did", AUDITED_COMMAND, "{}"),
+    call("read what an operator did", f"DIRECT.GET.JOBS_CONTROL.{AUDITED}"),
+    call(
+        "follow what operators do",
+        f"CONSUMER.CREATE.JOBS_CONTROL.spy.{CONTROL}.audit.*.*",
+        consumer("JOBS_CONTROL", filter_subject=f"{CONTROL}.audit.*.*"),
+    ),
+    Deed("list what operators did", "rpc.v1.Jobs.ListAudit", "{}", undone=True),
     Deed("list schedules", "rpc.v1.Jobs.ListSchedules", "{}", undone=True),
     Deed("have a schedule made", "rpc.v1.Jobs.PutSchedule", "{}", undone=True),
     Deed("have a schedule triggered", "rpc.v1.Jobs.TriggerSchedule", "{}", undone=True),
@@ -113,6 +124,7 @@ OF_A_SERVICE: Final = (
     Deed("have a queue paused", "rpc.v1.Jobs.PauseQueue", "{}", undone=True),
     Deed("have a queue resumed", "rpc.v1.Jobs.ResumeQueue", "{}", undone=True),
     Deed("have the installation checked", "rpc.v1.Jobs.Doctor", "{}", undone=True),
+    Deed("ask what needs attention", "rpc.v1.Jobs.Attention", "{}", undone=True),
     call("read a job of another", f"DIRECT.GET.JOBS.{JOB}.>"),
     call("read the log of everybody", "DIRECT.GET.JOBS.trellis.jobs.>"),
     call("read the newest of any service", "DIRECT.GET.JOBS.trellis.jobs.*.work.*.completed"),
@@ -236,6 +248,35 @@ OF_OPERATORS: Final = (
     (
         "jobs-admin",
         call("take alarms", "CONSUMER.MSG.NEXT.JOBS_ALARMS_house.due", PULL, undone=True),
+    ),
+    *(
+        (who, Deed("replace a record of the admin runtime", AUDITED, "{}"))
+        for who in ("reader", "changer", "watcher", "keeper", "director", "foreman", "provisioner")
+    ),
+    *(
+        (who, Deed("record a command", AUDITED_COMMAND, "{}"))
+        for who in ("reader", "changer", "watcher", "foreman", "provisioner", "jobs-admin")
+    ),
+    *(
+        (who, call("read records", f"DIRECT.GET.JOBS_CONTROL.{AUDITED}"))
+        for who in ("reader", "changer", "watcher", "keeper", "director", "foreman", "provisioner")
+    ),
+    ("changer", Deed("list what others did", "rpc.v1.Jobs.ListAudit", "{}", undone=True)),
+    *(
+        (who, Deed("create a job", "rpc.v1.Jobs.Create", "{}", undone=True))
+        for who in ("reader", "changer", "watcher", "keeper", "foreman", "director", "provisioner")
+    ),
+    *(
+        ("maker", Deed(f"call {name}", f"rpc.v1.Jobs.{name}", "{}", undone=True))
+        for name in ("Cancel", "Retry", "Operate", "List", "GetSecrets", "PutSchedule")
+    ),
+    ("maker", Deed("create past the admin runtime", f"{JOB}.created", EVENT)),
+    ("maker", Deed("write a key", KEY, "{}")),
+    ("maker", call("read the log", f"DIRECT.GET.JOBS.{JOB}.>")),
+    *(
+        (who, Deed(f"call {name}", f"rpc.v1.Jobs.{name}", "{}", undone=True))
+        for who in ("changer", "watcher", "foreman")
+        for name in ("GetContract", "RecentPayloads")
     ),
     ("reader", Deed("write an operation", OPERATION, "{}")),
     ("changer", Deed("write an operation", OPERATION, "{}")),

@@ -133,17 +133,28 @@ class Clockwork:
         await alarms.ring(alarm_of(address(name)))
 
     async def ring_late(self, name: str, age: timedelta) -> None:
-        """An alarm that was set so long ago."""
-        headers = {h.ALARM_SET_AT: (utc_now() - age).isoformat()}
+        """An alarm that was set so long ago, and due then."""
+        at = (utc_now() - age).isoformat()
+        headers = {h.ALARM_SET_AT: at, h.ALARM_AT: at}
         subject = subjects.due(alarm_of(address(name)))
         await self.raw.connection.request(subject, b"", headers=headers)
 
     async def redeliveries(self) -> int:
         """Alarms that worker processes have put back."""
-        call = f"CONSUMER.INFO.{ALARMS}.{DUE_CONSUMER}"
-        with suppress(RequestRefused):  # the first worker makes the consumer
-            return int((await api.request(self.raw.connection, call))["num_redelivered"])
-        return 0
+        info = await self._consumer()
+        return int(info["num_redelivered"]) if info else 0
+
+    async def _consumer(self) -> dict[str, Any]:
+        """Empty until the first worker has made the consumer."""
+        with suppress(RequestRefused):
+            call = f"CONSUMER.INFO.{ALARMS}.{DUE_CONSUMER}"
+            return await api.request(self.raw.connection, call)
+        return {}
+
+    async def deliveries(self) -> int:
+        """How often worker processes have got an alarm."""
+        info = await self._consumer()
+        return int(info["delivered"]["consumer_seq"]) if info else 0
 
     async def purge_alarms(self) -> None:
         await api.request(self.raw.connection, f"STREAM.PURGE.{ALARMS}")

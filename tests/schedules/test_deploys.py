@@ -18,6 +18,7 @@ from trellis_jobs import Cron, Every, Service
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
 from trellis_jobs.model.schedules.record import Pause, SkipReason
+from trellis_jobs.model.values import replace
 
 
 async def test_a_changed_definition_takes_effect_when_a_worker_starts(
@@ -121,3 +122,29 @@ async def test_the_alarm_of_a_queue_that_is_gone_is_dropped(server: EmbeddedServ
                 return not await found.due_alarms()
 
             await until(are_dropped, "the alarm is acknowledged")
+
+
+async def test_a_schedule_that_waited_for_code_with_its_queue_is_fired_when_a_worker_has_it(
+    server: EmbeddedServer,
+) -> None:
+    """Workers without the queue had its alarm for an hour, so it comes again after minutes."""
+    without = example_jobs("clock", Task, Report, other={})
+    async with clockwork(server.url) as found:
+        async with clock_producer(server.url, clock()) as jobs:
+            await jobs.tick.schedules.put("made", Every(3600, payload=TASK))
+        stored = await found.stored("made")
+        assert stored.record is not None
+        overdue = replace(stored.record, decided_until=utc_now() - 61 * MINUTE)
+        await found.records.write(overdue, stored.revision)
+        await found.purge_alarms()
+        async with task_worker(Service(without)).service.connect(server.url):
+            await found.ring_late("made", 60 * MINUTE)
+
+            async def is_delivered() -> bool:
+                return await found.deliveries() > 0
+
+            await until(is_delivered, "the worker has the alarm")
+        assert await found.due_alarms("made") == 1
+        assert await found.ticks("made") == []
+        async with clock_worker(server.url, clock()):
+            await found.until_ticks("made", 1)

@@ -15,18 +15,21 @@ from tests.schedules.lab import (
     Clockwork,
     assert_one_job_per_tick,
     clock,
+    clock_producer,
     clock_worker,
     clockwork,
 )
-from tests.support.cluster import cluster
-from tests.support.example_service import task_worker
+from tests.support.cluster import address, cluster
+from tests.support.example_service import Report, Task, task_worker
 from tests.support.servers import NEWEST, server_binary, start_version
 from trellis_jobs import Cron, Every, Service
 from trellis_jobs.contract.topology import CONTROL, DUE_CONSUMER
 from trellis_jobs.embedded import EmbeddedServer
-from trellis_jobs.errors import JobsError
+from trellis_jobs.errors import JobsError, ScheduleNotFound
 from trellis_jobs.jetstream.client import api
+from trellis_jobs.service.schedules import QueueSchedules
 
+ROUNDS = 30
 JOBS = clock(
     {
         "pulse": Every(1, payload=TASK, catch_up="all"),
@@ -101,6 +104,33 @@ async def _change_leaders(found: Clockwork) -> None:
                 async with asyncio.timeout(2):
                     await api.request(found.raw.connection, call)
             await asyncio.sleep(0.3)
+
+
+@pytest.mark.timeout(180)
+async def test_a_process_sees_what_it_has_written_whichever_replica_answers() -> None:
+    """A server answers itself if it has a replica, which may not have the newest write yet."""
+    with cluster() as nodes:
+        await nodes.until_ready()
+        async with Service(clock()).connect(nodes.url, workers=False, replicas=3):
+            pass
+        for node in nodes.nodes:
+            async with clock_producer(address("app", node.port), clock()) as jobs:
+                for number in range(ROUNDS):
+                    await _see_own_writes(jobs.tick.schedules, f"{node.port}-{number}")
+
+
+async def _see_own_writes(schedules: QueueSchedules[Task, Report], name: str) -> None:
+    made = await schedules.put(name, Every(3600, payload=TASK))
+    assert (await schedules.get(name)).record == made.record
+    changed = await schedules.put(name, Every(60, payload=TASK))
+    assert name in [each.name for each in await schedules.list()]
+    assert (await schedules.get(name)).record == changed.record
+    await schedules.pause(name)
+    assert (await schedules.get(name)).paused is not None
+    await schedules.delete(name)
+    with pytest.raises(ScheduleNotFound):
+        await schedules.get(name)
+    assert await schedules.list() == []
 
 
 async def test_declared_schedules_without_alarms_go_on_when_a_worker_starts(

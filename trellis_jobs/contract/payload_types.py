@@ -5,7 +5,17 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    cast,
+    get_args,
+)
 
 import orjson
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
@@ -21,6 +31,8 @@ from trellis_jobs.contract.secret_fields import (
 from trellis_jobs.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from pydantic_core import ErrorDetails
 
     from trellis_jobs.model.json_values import Json
@@ -49,8 +61,19 @@ _TYPE_EXPECTED: Final = "pass a type, such as a pydantic model, a dataclass, a T
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
+class Problem(NamedTuple):
+    """Where a value does not match its type, as a JSON Pointer, and why."""
+
+    pointer: str
+    message: str
+
+
 class TypeMismatch(ValueError):
     """A value does not match its declared type; the message says where and why."""
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems) or (Problem("", message),)
 
 
 class PayloadType(Generic[T]):
@@ -85,7 +108,7 @@ class PayloadType(Generic[T]):
                 # Where the type is Any, pydantic writes NaN and infinity as null.
                 _check_json(self._dump(checked, "python"))
         except ValidationError as error:
-            raise TypeMismatch(self._explain(error)) from None
+            raise self._mismatch(error) from None
         except UndeclaredSecret as error:
             raise TypeMismatch(str(error)) from None
         except (TypeError, ValueError, RecursionError) as error:
@@ -101,7 +124,7 @@ class PayloadType(Generic[T]):
         try:
             return self._adapter.validate_json(data)
         except ValidationError as error:
-            raise TypeMismatch(self._explain(error)) from None
+            raise self._mismatch(error) from None
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schema, without the defaults and examples of secrets."""
@@ -137,17 +160,19 @@ class PayloadType(Generic[T]):
             return plain
         return restore_secrets(plain, self._dump(value, "python"), self.secrets)
 
-    def _explain(self, error: ValidationError) -> str:
+    def _mismatch(self, error: ValidationError) -> TypeMismatch:
         """Describe validation errors. With secrets, messages of validators are left out.
 
         Names that the type does not declare are left out too, because they may be keys of a secret
         dictionary.
         """
         declared = _declared_names(self.schema()) if self.secrets else None
-        return "; ".join(
-            f"{_location(problem['loc'], declared)}: {self._why(problem)}"
-            for problem in error.errors(include_url=False, include_input=False)
-        )
+        found = [
+            (_shown_parts(each["loc"], declared), self._why(each))
+            for each in error.errors(include_url=False, include_input=False)
+        ]
+        text = "; ".join(f"{'.'.join(parts) or 'value'}: {why}" for parts, why in found)
+        return TypeMismatch(text, [Problem(pointer_to(parts), why) for parts, why in found])
 
     def _why(self, problem: ErrorDetails) -> str:
         is_safe = problem["type"] in _PYDANTIC_ERROR_TYPES
@@ -171,13 +196,19 @@ def _is_value(declared: object) -> bool:
     return isinstance(declared, _VALUES) or inspect.isroutine(declared)
 
 
-def _location(parts: tuple[int | str, ...], declared: frozenset[str] | None) -> str:
-    """Join the parts of a location. Names that are not in `declared` are replaced by `*`."""
-    shown = [
-        "*" if isinstance(part, str) and declared is not None and part not in declared else part
+def pointer_to(parts: Iterable[str | int]) -> str:
+    """The JSON Pointer of a location."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in parts)
+
+
+def _shown_parts(parts: tuple[int | str, ...], declared: frozenset[str] | None) -> list[str]:
+    """The parts of a location. Names that are not in `declared` are replaced by `*`."""
+    return [
+        "*"
+        if isinstance(part, str) and declared is not None and part not in declared
+        else str(part)
         for part in parts
     ]
-    return ".".join(map(str, shown)) or "value"
 
 
 def _declared_names(schema: Any) -> frozenset[str]:

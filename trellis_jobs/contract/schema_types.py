@@ -5,11 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import datetime, time, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
 
-from trellis_jobs.contract.payload_types import PayloadType, TypeMismatch
+from trellis_jobs.contract.payload_types import (
+    PayloadType,
+    Problem,
+    TypeMismatch,
+    pointer_to,
+)
 from trellis_jobs.contract.schema_pointer import may_lead_to_scalar
 from trellis_jobs.contract.secret_fields import secret_pointers
 from trellis_jobs.errors import DeclarationError
@@ -31,7 +37,9 @@ _FORMATS: Final[dict[str, TypeAdapter[Any]]] = {
 }
 _ANYTHING: Final[dict[str, Any]] = {}
 _NOTHING: Final[dict[str, Any]] = {"not": {}}
-_MAX_PROBLEMS: Final = 5
+# In the message of the error; its `problems` are all of them, up to a limit.
+_MAX_SHOWN: Final = 5
+_MAX_PROBLEMS: Final = 100
 
 
 class SchemaType(PayloadType[Any]):
@@ -67,9 +75,10 @@ class SchemaType(PayloadType[Any]):
         return may_lead_to_scalar(self._schema, pointer, is_closed=False)
 
     def _check(self, value: Json) -> None:
-        problems = sorted(self._problems(value))
-        if problems:
-            raise TypeMismatch("; ".join(problems[:_MAX_PROBLEMS]))
+        found = sorted(self._problems(value))
+        if found:
+            text = "; ".join(words for words, _ in found[:_MAX_SHOWN])
+            raise TypeMismatch(text, [problem for _, problem in found])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SchemaType) and self._schema == other._schema
@@ -124,22 +133,40 @@ def _validator_of(schema: Schema) -> Validator:
     return kind(rules, registry=EMPTY_REGISTRY, format_checker=formats)
 
 
-def _problems_of(validator: Validator, *, quote_values: bool) -> Callable[[Json], list[str]]:
-    """`quote_values`: error messages may quote the invalid values."""
+def _problems_of(
+    validator: Validator, *, quote_values: bool
+) -> Callable[[Json], list[tuple[str, Problem]]]:
+    """Finds each problem, with its words. `quote_values`: these may quote the invalid values."""
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     def message(problem: ValidationError) -> str:
         rule = f"violates {problem.validator} {problem.validator_value!r}"
         return problem.message if quote_values else rule
 
-    def problems(value: Json) -> list[str]:
+    def problems(value: Json) -> list[tuple[str, Problem]]:
         try:
-            found = list(validator.iter_errors(value))
+            found = list(islice(validator.iter_errors(value), _MAX_PROBLEMS))
         except (Unresolvable, RecursionError) as error:
             raise TypeMismatch(f"the schema cannot be resolved: {error}") from error
-        return [f"{_location(each.absolute_path)}: {message(each)}" for each in found]
+        return [
+            (f"{_location(each.absolute_path)}: {why}", Problem(_place(each), why))
+            for each, why in ((each, message(each)) for each in found)
+        ]
 
     return problems
+
+
+def _place(problem: ValidationError) -> str:
+    """The pointer to the invalid value; for a field that is missing, to that field."""
+    place = pointer_to(problem.absolute_path)
+    if problem.validator != "required" or not isinstance(problem.validator_value, list):
+        return place
+    missing = (
+        name
+        for name in problem.validator_value
+        if problem.message == f"{name!r} is a required property"
+    )
+    return place + "".join(pointer_to([name]) for name in islice(missing, 1))
 
 
 def _format_check(adapter: TypeAdapter[Any]) -> Callable[[object], bool]:

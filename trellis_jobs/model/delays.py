@@ -54,6 +54,9 @@ def delayed(created: Created, run_at: datetime, deadline_after: timedelta | None
         schedule=created.schedule,
         run_at=run_at,
         deadline_after=deadline_after,
+        by=created.by,
+        reason=created.reason,
+        request=created.request,
     )
 
 

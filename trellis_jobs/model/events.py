@@ -99,8 +99,8 @@ class Described(Event, frozen=True, kw_only=True):
 
     `version` is the payload's version. `secrets` are JSON Pointers to its secret fields. `run_at`
     is the time for which the job is or was scheduled; None if it was to run at once. `schedule` is
-    the name of the schedule that created the job. `by`, `reason` and `request` say who moved,
-    released or retried the job, why, and by which request; None if its service created it.
+    the name of the schedule that created the job. `by`, `reason` and `request` say who created,
+    moved, released or retried the job, why, and by which request; None if its service created it.
     """
 
     payload: Json

@@ -90,6 +90,8 @@ class Run(Value, frozen=True, kw_only=True):
 
 
 class Job(Value, frozen=True, kw_only=True):
+    """`created_by` and `created_reason`: who created the job, and why; None if its service did."""
+
     address: JobAddress
     context: JobContext
     status: JobStatus
@@ -97,6 +99,8 @@ class Job(Value, frozen=True, kw_only=True):
     updated_at: datetime
     run: Run
     earlier_runs: tuple[Run, ...] = ()
+    created_by: str | None = None
+    created_reason: str | None = None
 
     @property
     def id(self) -> str:
@@ -212,6 +216,8 @@ def _apply_to_job(job: Job | None, event: e.Event, status: JobStatus) -> Job:
         updated_at=event.at,
         run=run,
         earlier_runs=job.earlier_runs,
+        created_by=job.created_by,
+        created_reason=job.created_reason,
     )
 
 
@@ -230,6 +236,7 @@ def _begin(job: Job | None, event: e.Described, status: JobStatus) -> Job:
         deadline_after=event.deadline_after if isinstance(event, e.Scheduled) else None,
     )
     continues = job is not None and not job.is_over
+    created_by, created_reason = _creator(job, event)
     return Job(
         address=event.job,
         context=event.context,
@@ -238,7 +245,16 @@ def _begin(job: Job | None, event: e.Described, status: JobStatus) -> Job:
         updated_at=event.at,
         run=_continued(run, job.run) if job and continues else run,
         earlier_runs=_earlier_runs(job, continues=continues),
+        created_by=created_by,
+        created_reason=created_reason,
     )
+
+
+def _creator(job: Job | None, event: e.Described) -> tuple[str | None, str | None]:
+    """The first event says it; but a history whose beginning was removed begins with `retried`."""
+    if job is not None:
+        return job.created_by, job.created_reason
+    return (None, None) if isinstance(event, e.Retried) else (event.by, event.reason)
 
 
 def _earlier_runs(job: Job | None, *, continues: bool) -> tuple[Run, ...]:

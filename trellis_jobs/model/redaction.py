@@ -24,6 +24,33 @@ def redacted(value: Json, secrets: Iterable[str]) -> Json:
     return value
 
 
+def redacted_places(value: Json, secrets: Iterable[str]) -> tuple[str, ...]:
+    """JSON Pointers to the values that were replaced by `[secret]`."""
+    found = (
+        place
+        for pointer in secrets
+        for place, member in _members_at(value, pointer.split("/")[1:], "")
+        if member == REDACTED
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def with_value_at(value: Json, pointer: str, replacement: Json) -> Json:
+    """The value with another one at an existing place."""
+    steps = pointer.split("/")[1:]
+    if not steps:
+        return replacement
+    name, rest = _unescaped(steps[0]), "".join(f"/{step}" for step in steps[1:])
+    if isinstance(value, dict) and name in value:
+        return {**value, name: with_value_at(value[name], rest, replacement)}
+    if isinstance(value, list):
+        return [
+            with_value_at(item, rest, replacement) if str(index) == name else item
+            for index, item in enumerate(value)
+        ]
+    return value
+
+
 def is_secret(pointer: str, secrets: Iterable[str]) -> bool:
     """Whether a JSON Pointer points to a secret field, or into one."""
     steps = pointer.split("/")
@@ -72,20 +99,29 @@ def _without(value: Json, path: Sequence[str]) -> Json:
     return value
 
 
-def _texts_at(value: Json, path: Sequence[str]) -> Iterator[str]:
+def _members_at(value: Json, path: Sequence[str], place: str) -> Iterator[tuple[str, Json]]:
     if not path:
-        yield from _texts_in(value)
+        yield place, value
         return
     step, rest = path[0], path[1:]
     if isinstance(value, dict):
         name = _unescaped(step)
-        members = [member for key, member in value.items() if step == EACH or key == name]
+        members: list[tuple[str, Json]] = [
+            (_escaped(key), each) for key, each in value.items() if step == EACH or key == name
+        ]
     elif isinstance(value, list):
-        members = [item for index, item in enumerate(value) if step in (EACH, str(index))]
+        members = [
+            (str(index), each) for index, each in enumerate(value) if step in (EACH, str(index))
+        ]
     else:
         return
-    for member in members:
-        yield from _texts_at(member, rest)
+    for key, member in members:
+        yield from _members_at(member, rest, f"{place}/{key}")
+
+
+def _texts_at(value: Json, path: Sequence[str]) -> Iterator[str]:
+    for _, member in _members_at(value, path, ""):
+        yield from _texts_in(member)
 
 
 def _texts_in(value: Json) -> Iterator[str]:
@@ -98,6 +134,10 @@ def _texts_in(value: Json) -> Iterator[str]:
             yield from _texts_in(member)
     elif value is not None and not isinstance(value, bool):
         yield str(value)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _unescaped(step: str) -> str:

@@ -10,6 +10,7 @@ trellis.work.<service>.<type>.<id>.<lane>                    reserved: work with
 trellis.control.jobs.operations.<id>                         bulk operations, newest value
 trellis.control.jobs.workers.<service>.<instance>            worker processes, newest value
 trellis.control.jobs.schedules.<service>.<type>.<name>       schedules, newest value
+trellis.control.jobs.audit.<recorder>.<id>                   what operators did, one record each
 trellis.hints.jobs.workers.<service>.<instance>              a worker's record was stored
 rpc.v1.<method>                                              requests to the admin runtime
 """
@@ -21,6 +22,7 @@ from functools import lru_cache
 from typing import Final
 
 from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.audit_recorder import AuditRecorder
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import PRESENCE_NAME, JobAddress, check_service, check_token
 from trellis_jobs.model.keys.state import KEYS_BUCKET, KeyAddress
@@ -50,6 +52,8 @@ ALL_ALARMS: Final = "trellis.alarm.>"
 ALL_DUE: Final = "trellis.due.>"
 _SCHEDULES: Final = "trellis.control.jobs.schedules"
 ALL_SCHEDULES: Final = f"{_SCHEDULES}.*.*.*"
+_AUDIT: Final = "trellis.control.jobs.audit"
+ALL_AUDIT: Final = f"{_AUDIT}.*.*"
 _RPC: Final = "rpc.v1."
 # Inboxes of clients, and the reply subjects that servers substitute between accounts.
 _INBOXES: Final = ("_INBOX", "_R_.")
@@ -102,6 +106,7 @@ class WorkerSubject(Value, frozen=True):
         return f"{self.service}/{self.instance}"
 
 
+_RECORDERS: Final = frozenset(recorder.value for recorder in AuditRecorder)
 _ALARM_FAMILIES: Final = frozenset(family.value for family in AlarmFamily)
 
 
@@ -319,6 +324,24 @@ def schedule_address(subject: str) -> AlarmAddress | None:
                 return AlarmAddress(service, AlarmFamily.SCHEDULE, job_type, name)
             except InvalidToken:
                 return None
+        case _:
+            return None
+
+
+def audit(recorder: AuditRecorder, record_id: str) -> str:
+    """The record of what an operator did. It is written once and never changed."""
+    return f"{_AUDIT}.{recorder.value}.{check_token('record', record_id)}"
+
+
+def audit_of(recorder: AuditRecorder) -> str:
+    return f"{_AUDIT}.{recorder.value}.*"
+
+
+def audit_recorder(subject: str) -> AuditRecorder | None:
+    """Who wrote the record under this subject, or None for another subject."""
+    match subject.removeprefix(f"{_AUDIT}.").split("."):
+        case [recorder, _] if recorder in _RECORDERS and subject.startswith(f"{_AUDIT}."):
+            return AuditRecorder(recorder)
         case _:
             return None
 

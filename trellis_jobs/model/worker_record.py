@@ -46,7 +46,8 @@ class QueueSlots(Value, frozen=True):
 class WorkerProfile(Value, frozen=True, kw_only=True):
     """What stays the same for the lifetime of a worker process.
 
-    `queues` are in the order of their importance. `concurrency` is the limit of the whole process.
+    `queues` are in the order of their importance. `other_queues` are those that its code declares
+    too; None if its version does not say. `concurrency` is the limit of the whole process.
     `version` is that of this library, `app_version` that of the application.
     """
 
@@ -57,10 +58,18 @@ class WorkerProfile(Value, frozen=True, kw_only=True):
     started_at: datetime
     queues: tuple[QueueSlots, ...]
     concurrency: int
+    other_queues: tuple[str, ...] | None = None
     version: str | None = None
     app_version: str | None = None
     labels: tuple[str, ...] = ()
     dead_after: timedelta = DEFAULT_DEAD_AFTER
+
+    @property
+    def known_queues(self) -> frozenset[str] | None:
+        """All queues that its code declares. None if its version does not say."""
+        if self.other_queues is None:
+            return None
+        return frozenset((*(queue.job_type for queue in self.queues), *self.other_queues))
 
     @property
     def interval(self) -> timedelta:

@@ -19,6 +19,7 @@ from trellis_jobs.jetstream.log.event_log import EventLog, Refused
 from trellis_jobs.model import subjects
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.context import JobContext
+from trellis_jobs.model.creator import ITS_SERVICE, Creator
 from trellis_jobs.model.delays import delayed
 from trellis_jobs.model.events import Created
 from trellis_jobs.model.identity import JobAddress, check_token_argument
@@ -58,7 +59,8 @@ class Request(Value, frozen=True):
 
     `run_at` is when the job is to run; None means at once. `schedule` is the name of the schedule
     that creates it: such a job runs at once, and `run_at` is the tick of the schedule. `version` is
-    that of the payload; None means the version that the queue declares.
+    that of the payload; None means the version that the queue declares. `creator` is recorded in
+    the job's first event.
     """
 
     queue: JobType[Any, Any]
@@ -70,6 +72,7 @@ class Request(Value, frozen=True):
     run_at: datetime | None = None
     schedule: str | None = None
     version: int | None = None
+    creator: Creator = ITS_SERVICE
 
     def __repr__(self) -> str:
         return repr_with(self, payload=redacted(self.payload, self.queue.payload.secrets))
@@ -112,6 +115,7 @@ class Producer:
         job_id: str | None = None,
         deadline: datetime | None = None,
         run_at: datetime | None = None,
+        creator: Creator = ITS_SERVICE,
         **options: Unpack[TryOptions],
     ) -> Request:
         """Checks everything that can be checked before anything is sent."""
@@ -125,7 +129,14 @@ class Producer:
             raise PayloadInvalid(queue.name, str(mismatch)) from mismatch
         key = None if queue.key_policy is None else queue.key_policy.template.resolve(payload_json)
         settings = read_try_options(queue, **options) if options else OF_THE_QUEUE
-        return Request(queue, payload_json, job_id, deadline, key, settings, run_at)
+        return Request(
+            queue, payload_json, job_id, deadline, key, settings, run_at, creator=creator
+        )
+
+    def first_event(self, request: Request) -> Created | Scheduled:
+        """The event with which create() would begin the job now. Sends nothing."""
+        make = self._scheduled if self._is_delayed(request) else self._created
+        return make(self._address(request), self._context(), request)
 
     async def create(self, request: Request, since: float | None = None) -> CreatedJob:
         """Returns when the job is in the log. Repeating a lost request creates no second job.
@@ -160,7 +171,7 @@ class Producer:
 
     def _created(self, job: JobAddress, context: JobContext, request: Request) -> Created:
         now, queue, key = self._environment.now(), request.queue, request.key
-        deadline = request.deadline
+        deadline, creator = request.deadline, request.creator
         if deadline is None and queue.deadline is not None:
             deadline = now + queue.deadline
         return Created(
@@ -177,6 +188,9 @@ class Producer:
             concurrency=None if key is None else Concurrency(key=key.display, key_hash=key.hash),
             run_at=request.run_at,
             schedule=request.schedule,
+            by=creator.by,
+            reason=creator.reason,
+            request=creator.request,
         )
 
     def _is_delayed(self, request: Request) -> bool:

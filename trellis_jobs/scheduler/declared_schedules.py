@@ -1,7 +1,8 @@
 """Brings the schedules of a service in line with its contract when a worker process starts.
 
 A declared schedule is made or changed, and one that the contract does not declare any more is
-removed. Schedules that were made at run time are left alone.
+removed. Schedules that were made at run time are left alone. If they waited for a process that
+knows their queue, their alarms are published again.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.errors import JobsError, ScheduleRefused
 from trellis_jobs.jetstream.client.connection import ConnectionLost
+from trellis_jobs.jetstream.schedules.schedules import alarm_of
 from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.changes import Author, create, put
+from trellis_jobs.model.schedules.firing import alarm_time
 from trellis_jobs.model.schedules.record import Origin
 
 if TYPE_CHECKING:
@@ -29,6 +33,9 @@ log = logging.getLogger(__name__)
 
 _AUTHOR: Final = Author(Origin.CONTRACT)
 _RETRY_DELAY: Final = 30.0
+# A schedule that is due for longer waits for a process with other code, or was not handled yet.
+_LATE: Final = timedelta(seconds=10)
+_HANDLED_AFTER: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,7 @@ class DeclaredSchedules:
         while True:
             try:
                 await self.apply()
+                await self.ring_waiting()
             except (JobsError, ConnectionLost) as error:
                 if not is_reported and self._declared():
                     log.warning(
@@ -67,6 +75,28 @@ class DeclaredSchedules:
         for record in await self.schedules.records.all(self.contract.service):
             if record.origin is Origin.CONTRACT and record.address not in declared:
                 await self._remove(record)
+
+    async def ring_waiting(self) -> None:
+        """Publishes the alarms of schedules that only processes with other code could not handle.
+
+        These alarms are delivered again after minutes. Others that are overdue because no process
+        was up are delivered now, so this looks twice, and publishes what is still overdue.
+        """
+        if await self._waiting():
+            await asyncio.sleep(_HANDLED_AFTER)
+            for record in await self._waiting():
+                now = self.environment.server_now()
+                await self.schedules.alarms.set(alarm_of(record.address), now)
+
+    async def _waiting(self) -> list[ScheduleRecord]:
+        late = self.environment.server_now() - _LATE
+        return [
+            record
+            for record in await self.schedules.records.all(self.contract.service)
+            if record.address.job_type in self.contract.queues
+            and (due := alarm_time(record)) is not None
+            and due < late
+        ]
 
     def _declared(self) -> dict[ScheduleAddress, ScheduleDefinition]:
         service = self.contract.service

@@ -21,7 +21,7 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.retry import DoublingDelay
 from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.changes import finish
-from trellis_jobs.model.schedules.firing import fire, next_fire_time
+from trellis_jobs.model.schedules.firing import fire, handover_delay, next_fire_time
 from trellis_jobs.model.settlement import Ack, Nak, NoAck
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
@@ -48,8 +48,6 @@ log = logging.getLogger(__name__)
 _TIMEOUT: Final = 30.0
 # An alarm that comes before its record is delivered again after this delay, and then ever later.
 _EARLY_DELAY: Final = DoublingDelay(timedelta(milliseconds=50), 8)
-# The alarm of a queue or of a record that only processes of another version know.
-_OTHER_VERSION_DELAY: Final = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +103,10 @@ class ScheduleFirer:
 
         Without one, the process that set the alarm writes it afterwards, unless it has died.
         """
-        if stored.record is not None or stored.problem is not None:
-            return Nak(_OTHER_VERSION_DELAY)
-        if alarm.age(self.environment.server_now()) < EVENT_MAY_FOLLOW:
+        now = self.environment.server_now()
+        if stored.exists:
+            return Nak(handover_delay(now - alarm.at))
+        if alarm.age(now) < EVENT_MAY_FOLLOW:
             return self._check_later(alarm)
         return Ack()
 

@@ -75,6 +75,7 @@ async def prepare_connection(
         _keys(contract, runtime, KeyBucket(connection, runtime.environment.now), events),
         RegistrationOptions(
             records=WorkerRecords(connection, supports_ttl=features.message_ttl),
+            declared_queues=tuple(contract.queues),
             app_version=deployment.version,
             labels=deployment.labels,
             dead_after=deployment.dead_after,

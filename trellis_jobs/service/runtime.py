@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from trellis_jobs.contract.topology import LOG, WORK, consumer_of
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.startup import Startup
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog
+    from trellis_jobs.jetstream.schedules.schedules import Schedules
     from trellis_jobs.producer.submission import Producer
     from trellis_jobs.producer.try_options import TryOptions
     from trellis_jobs.worker.host import WorkerHost
@@ -47,7 +48,7 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Connected:
     """The parts of a connected service. `host` is None if it runs no workers."""
 
@@ -58,6 +59,15 @@ class Connected:
     producer: Producer
     host: WorkerHost | None
     stopped: asyncio.Event
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """One for all uses of this connection: it knows what this process has written."""
+        from trellis_jobs.jetstream.schedules import records, schedules  # noqa: PLC0415 - few need it
+
+        supports_ttl = self.events.features.message_ttl
+        stored = records.ScheduleRecords(self.connection, supports_ttl=supports_ttl)
+        return schedules.Schedules(stored, self.alarms)
 
 
 class Runtime:

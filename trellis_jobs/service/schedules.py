@@ -15,8 +15,6 @@ from trellis_jobs.errors import (
     ScheduleNotFound,
     ScheduleRefused,
 )
-from trellis_jobs.jetstream.schedules.records import ScheduleRecords
-from trellis_jobs.jetstream.schedules.schedules import Schedules
 from trellis_jobs.model.identity import check_token_argument
 from trellis_jobs.model.schedules import changes
 from trellis_jobs.model.schedules.address import ScheduleAddress
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.contract.schedules import Schedule
+    from trellis_jobs.jetstream.schedules.schedules import Schedules
     from trellis_jobs.model.schedules.definition import ScheduleDefinition
     from trellis_jobs.model.schedules.record import Decision, Run, ScheduleRecord
     from trellis_jobs.producer.job_ref import JobRef
@@ -168,10 +167,7 @@ class QueueSchedules(Generic[P, R]):
 
     @property
     def _schedules(self) -> Schedules:
-        live = self._runtime.connected_here()
-        supports_ttl = live.events.features.message_ttl
-        records = ScheduleRecords(live.connection, supports_ttl=supports_ttl)
-        return Schedules(records, live.alarms)
+        return self._runtime.connected_here().schedules
 
     def _address(self, name: str) -> ScheduleAddress:
         check_token_argument("schedule", name)

@@ -55,7 +55,8 @@ class HandlerRunOptions(TypedDict, total=False):
     """Options of a handler run. The default is the first try of a new job.
 
     `snoozes` is how often the job was snoozed before. `redelivered` is how often it was delivered
-    before; by default, once for each earlier try and snooze.
+    before; by default, once for each earlier try and snooze. `job_id` is the id of the job; by
+    default, a new one.
     `cancel_when` is called after each progress, log or heartbeat of the handler. The job is
     cancelled when it first returns True. `clock` is the clock from which the job takes its times.
     """
@@ -64,6 +65,7 @@ class HandlerRunOptions(TypedDict, total=False):
     max_tries: int
     snoozes: int
     redelivered: int
+    job_id: str
     deadline: float | timedelta | datetime
     cancel_when: Callable[[RecordedCalls], bool]
     clock: Clock
@@ -113,6 +115,7 @@ class HandlerRun(Generic[P, R]):
         self._snoozes = options.get("snoozes", 0)
         self._redelivered = options.get("redelivered", self._tries - 1 + self._snoozes)
         self._deadline = options.get("deadline")
+        self._job_id: str | None = options.get("job_id")
         self._type: JobType[P, R] = _limited(queue.type, options.get("max_tries"))
         self._interruptions = Interruptions(self.recorded, options.get("cancel_when"))
         self._raised: BaseException | None = None
@@ -177,7 +180,7 @@ class HandlerRun(Generic[P, R]):
             dependencies.connection, events, keys, alarms, producer, None, asyncio.Event()
         )
         queue = Queue(_of_version(self._type, self._version), runtime)
-        ref = await queue.create(self._payload, deadline=self._deadline)
+        ref = await queue.create(self._payload, job_id=self._job_id, deadline=self._deadline)
         await use_up_tries(dependencies, ref.address, self._tries - 1, snoozes=self._snoozes)
         return ref
 

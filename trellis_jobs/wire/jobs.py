@@ -57,6 +57,8 @@ def to_json(job: Job) -> dict[str, Any]:
         body["attempt"] = attempts.to_json(status.owner)
     if job.run.errors:
         body["lastError"] = job_errors.text(job.run.errors[-1])
+    if job.created_by is not None or job.created_reason is not None:
+        add_present(body, createdBy=job.created_by, createdReason=job.created_reason)
     if job.earlier_runs:
         body["earlierRuns"] = [_run_json(run) for run in job.earlier_runs]
     return body
@@ -83,6 +85,8 @@ def from_json(body: dict[str, Any]) -> Job:
         updated_at=timestamp(body, "updatedAt"),
         run=_run(body),
         earlier_runs=tuple(_run(run) for run in _listed(body, "earlierRuns")),
+        created_by=optional(body, "createdBy", str),
+        created_reason=optional(body, "createdReason", str),
     )
 
 

@@ -59,6 +59,8 @@ def encode(record: WorkerRecord) -> bytes:
         "deadAfterMs": profile.dead_after // _MILLISECOND,
     }
     add_present(body, version=profile.version, appVersion=profile.app_version)
+    if profile.other_queues is not None:
+        body["otherQueues"] = list(profile.other_queues)
     if record.directive is not None:
         body["wanted"] = _directive_to_json(record.directive)
     if record.verdict is not None:
@@ -102,11 +104,21 @@ def _profile(body: dict[str, Any]) -> WorkerProfile:
             QueueSlots(token(queue, "type"), count(queue, "concurrency")) for queue in queues
         ),
         concurrency=count(body, "concurrency"),
+        other_queues=_other_queues(body),
         version=optional(body, "version", str),
         app_version=app_version(body),
         labels=_labels(body),
         dead_after=timedelta(milliseconds=min(dead_after, _MAX_MS)),
     )
+
+
+def _other_queues(body: dict[str, Any]) -> tuple[str, ...] | None:
+    queues = optional(body, "otherQueues", list)
+    if queues is None:
+        return None
+    if len(queues) > _MAX_QUEUES or not all(isinstance(queue, str) for queue in queues):
+        raise BadField(f"otherQueues must be a list of at most {_MAX_QUEUES} strings")
+    return tuple(as_token("otherQueues", queue) for queue in queues)
 
 
 def _labels(body: dict[str, Any]) -> tuple[str, ...]:

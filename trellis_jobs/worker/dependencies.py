@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationOptions:
-    """What a worker's record says besides its queues, and where it is stored."""
+    """What a worker's record says besides its queues, and where it is stored.
+
+    `declared_queues` are all queues of the contract, also those that the worker does not work on.
+    """
 
     records: WorkerRecords
+    declared_queues: tuple[str, ...] = ()
     app_version: str | None = None
     labels: tuple[str, ...] = ()
     dead_after: timedelta = DEFAULT_DEAD_AFTER

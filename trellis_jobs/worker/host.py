@@ -160,6 +160,7 @@ class WorkerHost:
             return None
         queues = [QueueSlots(w.handler.queue.name, w.concurrency) for w in self._workers]
         limit = self._shared_limit
+        worked = {queue.job_type for queue in queues}
         profile = WorkerProfile(
             service=self._service,
             instance=self.instance,
@@ -168,6 +169,7 @@ class WorkerHost:
             started_at=self._dependencies.environment.now(),
             queues=tuple(queues),
             concurrency=limit.total if limit else sum(queue.concurrency for queue in queues),
+            other_queues=tuple(name for name in options.declared_queues if name not in worked),
             version=library_version(),
             app_version=options.app_version,
             labels=options.labels,

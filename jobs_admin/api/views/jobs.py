@@ -114,7 +114,8 @@ class JobView(RunView):
 
     `first_seq` is the log sequence of the job's first event; together with `created_at` it is the
     job's position in lists. `omitted` names fields that were too large to send: the log has them.
-    `snoozes` is how often handlers have snoozed the job in this run.
+    `snoozes` is how often handlers have snoozed the job in this run. `created_by` created the job,
+    for `created_reason`; both are missing if its service did.
     """
 
     id: str
@@ -123,6 +124,8 @@ class JobView(RunView):
     state: JobState
     context: ContextView
     created_at: datetime
+    created_by: str | None = None
+    created_reason: str | None = None
     updated_at: datetime
     tries: int
     max_tries: int
@@ -193,7 +196,8 @@ class ChangedJob(View):
 class LogEntry(View):
     """One message of a job's log: `event` without secrets, and the job's `state` after it.
 
-    `ignored` is why an event was ignored; `undecodable` is why a message is not an event.
+    `ignored` is why an event was ignored; `undecodable` is why a message is not an event. `omitted`
+    names what was too large to send: the `payload` or `result` of the event, or all of the `event`.
     """
 
     seq: int

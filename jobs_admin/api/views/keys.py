@@ -59,7 +59,12 @@ class KeyView(View):
 
 
 class BusyKeyView(View):
-    """How many jobs hold a key and wait for it, from the projection."""
+    """How many jobs hold a key and wait for it, from the projection.
+
+    `holders`, `max_active` (the number of slots), `oldest_waiting_at` (when the oldest waiting job
+    was created) and `takeovers` (from dead holders) are from the bucket. They are missing if the
+    state of the key could not be read.
+    """
 
     service: str
     type: str
@@ -67,3 +72,7 @@ class BusyKeyView(View):
     key_hash: str
     active: int
     waiting: int
+    holders: tuple[HolderView, ...] | None = None
+    max_active: int | None = None
+    oldest_waiting_at: datetime | None = None
+    takeovers: int | None = None

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.base import View
 from trellis_jobs.model.states import JobState
+
+_ID_PREFIX: Final = "op-"
+
+
+def operation_id(unique: str) -> str:
+    """The id of an operation. Its prefix tells it from the id of a request."""
+    return f"{_ID_PREFIX}{unique}"
+
+
+def is_operation_id(request: str | None) -> bool:
+    return request is not None and request.startswith(_ID_PREFIX)
 
 
 class OperationVerb(StrEnum):

@@ -76,6 +76,7 @@ class ScheduleView(View):
     changed it last. `description` says in words when it creates jobs. `next` is missing if it has
     no more ticks, or if it is paused until it is resumed. `due_since`: a tick was due at this time,
     or a job should have been created, and no worker has done it; `overdue`: for too long.
+    `queue_unknown`: workers of the service run, and the code of none of them declares its queue.
     """
 
     service: str
@@ -91,6 +92,7 @@ class ScheduleView(View):
     last_run: ScheduleRunView | None = None
     due_since: datetime | None = None
     overdue: bool = False
+    queue_unknown: bool = False
     created_at: datetime | None = None
     updated_at: datetime | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -18,6 +19,9 @@ from jobs_admin.cli.admin.retention_option import (
     retention_policy,
 )
 from jobs_admin.cli.connection import ConnectionOptions
+from jobs_admin.cli.console.options import EmbeddedConsoleOptions
+from jobs_admin.cli.console.role_connections import connect_as, role_connections
+from jobs_admin.cli.console.running import console_running
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.options import ConnectTimeout, Format, HealthHost, HealthPort, Level
 from jobs_admin.cli.run import collect_rarely, run
@@ -26,7 +30,8 @@ from jobs_admin.config import PATH_VARIABLE, SERVICE_NAME, AdminConfig, default_
 from jobs_admin.daemon import Daemon, serving
 from jobs_admin.http.probes import LOOPBACK
 from jobs_admin.priority import lower_priority
-from trellis_jobs.jetstream.client.connect_options import DEFAULT_SERVER
+from trellis_jobs.contract.permissions.grants import inbox_prefix
+from trellis_jobs.jetstream.client.connect_options import DEFAULT_SERVER, ConnectOptions
 from trellis_jobs.worker.signals import handle_signals
 
 log = logging.getLogger(__name__)
@@ -112,6 +117,7 @@ RetentionInterval = Annotated[
 
 def serve(
     options: ConnectionOptions,
+    console: EmbeddedConsoleOptions,
     db: ProjectionFile = None,
     mode: ModeOption = Mode.FULL,
     health_port: HealthPort = None,
@@ -135,10 +141,11 @@ def serve(
     set_up_logs(log_format, log_level)
     set_up_telemetry(SERVICE_NAME)
     collect_rarely()
+    access = options.connect_options()
     run(
         _serve(
             AdminConfig(
-                nats=options.connect_options(),
+                nats=access,
                 path=db or default_path(),
                 mode=mode,
                 retention=retention_policy(retention),
@@ -151,13 +158,27 @@ def serve(
                 nice=nice,
                 provision=provision,
                 connect_timeout=connect_timeout,
-            )
+            ),
+            _console(console, access),
         )
     )
 
 
-async def _serve(config: AdminConfig) -> None:
-    running = asyncio.create_task(_serve_until_stopped(config))
+def _console(
+    given: EmbeddedConsoleOptions, admin: ConnectOptions
+) -> AbstractAsyncContextManager[str | None]:
+    """Check the options before anything runs. A console without credentials uses the admin's."""
+    options = given.options()
+    if options is None:
+        return nullcontext()
+    viewer = admin.with_inbox_prefix(inbox_prefix(SERVICE_NAME))
+    if given.console_creds is not None:
+        viewer = connect_as("--console-creds", given.console_creds, admin)
+    return console_running(options.config(), role_connections(options, viewer))
+
+
+async def _serve(config: AdminConfig, console: AbstractAsyncContextManager[str | None]) -> None:
+    running = asyncio.create_task(_serve_until_stopped(config, console))
 
     def cancel() -> None:
         """Stop a startup at once, which may include a long rebuild: no request waits yet."""
@@ -169,12 +190,14 @@ async def _serve(config: AdminConfig) -> None:
         running.result()
 
 
-async def _serve_until_stopped(config: AdminConfig) -> None:
+async def _serve_until_stopped(
+    config: AdminConfig, console: AbstractAsyncContextManager[str | None]
+) -> None:
     stop = asyncio.Event()
-    async with serving(config) as daemon:
+    async with serving(config) as daemon, console as address:
         lower_priority(config.nice)  # not earlier, so that the startup is not slowed down
         with handle_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
-            log.info("admin runtime started", extra=_described(config, daemon))
+            log.info("admin runtime started", extra=_described(config, daemon, address))
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({stopping, daemon.running}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
@@ -184,7 +207,7 @@ async def _serve_until_stopped(config: AdminConfig) -> None:
     log.info("admin runtime stopped")
 
 
-def _described(config: AdminConfig, daemon: Daemon) -> dict[str, object]:
+def _described(config: AdminConfig, daemon: Daemon, console: str | None) -> dict[str, object]:
     return {
         "nats": str(config.nats),
         "server": daemon.connection.server_version,
@@ -193,4 +216,5 @@ def _described(config: AdminConfig, daemon: Daemon) -> dict[str, object]:
         "retention": str(config.retention),
         "archive": str(config.archive) if config.archive else None,
         "health_port": daemon.health_port,
+        "console": console,
     }

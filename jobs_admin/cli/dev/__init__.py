@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from jobs_admin.cli.connection import ConnectionOptions, names_server_on_command_line
+from jobs_admin.cli.dev.console import DevConsole
 from jobs_admin.cli.dev.environment import DEFAULT_PORT, with_embedded_server, with_existing_server
 from jobs_admin.cli.dev.session import DEMO, Session
 from jobs_admin.cli.exit_codes import UsageError
 from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import split_name
+from jobs_admin.console.config import DEFAULT_PORT as DEFAULT_CONSOLE_PORT
 from trellis_jobs.jetstream.client.server_urls import are_loopback
 
 
@@ -87,11 +89,35 @@ class EmbeddedServerOptions:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevConsoleOptions:
+    """Options of the web console."""
+
+    console: Annotated[
+        bool, typer.Option(envvar="TRELLIS_JOBS_CONSOLE", help="Serve the web console.")
+    ] = True
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            envvar="TRELLIS_JOBS_CONSOLE_PORT",
+            help="Port of the web console; 0 is any free port. Default: "
+            f"{DEFAULT_CONSOLE_PORT} if it is free.",
+            min=0,
+            max=65535,
+        ),
+    ] = None
+    open: Annotated[bool, typer.Option("--open", help="Open the web console in a browser.")] = False
+
+    def made(self) -> DevConsole | None:
+        return DevConsole(self.console_port, self.open) if self.console else None
+
+
 def dev(
     ctx: typer.Context,
     options: ConnectionOptions,
     apps: AppOptions,
     embedded: EmbeddedServerOptions,
+    web: DevConsoleOptions,
 ) -> None:
     """Run a server, an admin runtime and a service for development, and watch its jobs.
 
@@ -112,6 +138,7 @@ def dev(
         apps=apps.app or ([DEMO] if apps.is_demo else []),
         reload=apps.reload and not apps.is_demo,
         rate=apps.rate if apps.is_demo else None,
+        console=web.made(),
     )
     run(session.run())
 

@@ -42,16 +42,24 @@ class PortTaken(JobsError):
 
 @dataclass(frozen=True, slots=True)
 class DevEnvironment:
-    """`connection` reads the events; `hint` shows how other commands find the server."""
+    """`connection` reads the events; `hint` shows how other commands find the server.
+
+    `console` says where the web console is, or why there is none.
+    """
 
     options: ConnectionOptions
     connection: Connection
     hint: str
+    console: str | None = None
 
     @property
     def heading(self) -> str:
         version = self.connection.server_version
         return f"trellis-jobs dev   {self.options.connect_options()}   nats-server {version}"
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        return (self.hint,) if self.console is None else (self.hint, self.console)
 
 
 @asynccontextmanager

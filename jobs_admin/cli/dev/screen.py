@@ -12,10 +12,10 @@ from rich.table import Table
 
 from jobs_admin.cli.dev.news_lines import news_lines
 from jobs_admin.cli.render.counts import count, rate
-from jobs_admin.cli.render.event_lines import progress_words
 from jobs_admin.cli.render.states import STYLES, state_name, state_text
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import moment
+from jobs_admin.explain.event_words import progress_words
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import LIVE, JobState
 
@@ -42,8 +42,8 @@ _BAR: Final = 14
 _AGE: Final = len("59 min 59 s")
 # From this width on, there is room for a progress bar, and for full ids in every line.
 _WIDE: Final = 110
-# The heading, the hint, two table headers and the blank lines between the parts.
-_FRAME_LINES: Final = 6
+# The heading, two table headers and the blank lines between the parts.
+_FRAME_LINES: Final = 5
 _QUEUES_SHARE: Final = 0.4
 _JOBS_SHARE: Final = 0.55
 _APP_LINES: Final = 3
@@ -54,7 +54,7 @@ class Frame:
     """The headings, the current time, and the size of the screen."""
 
     heading: str
-    hint: str
+    hints: tuple[str, ...]
     now: datetime
     width: int
     height: int
@@ -66,13 +66,13 @@ class Frame:
 
 def draw(state: DevState, frame: Frame) -> RenderableType:
     apps = _apps(state, frame.width)
-    lines = max(6, frame.height - _FRAME_LINES - len(apps))
+    lines = max(6, frame.height - _FRAME_LINES - len(frame.hints) - len(apps))
     queues = list(state.queues.values())[: max(2, round(lines * _QUEUES_SHARE))]
     lines = max(2, lines - len(queues))
     jobs = round(lines * _JOBS_SHARE)
     return Group(
         _heading(frame),
-        Text(frame.hint, "dim", no_wrap=True, overflow="ellipsis"),
+        *(Text(hint, "dim", no_wrap=True, overflow="ellipsis") for hint in frame.hints),
         *apps,
         _queues(state, queues, frame.now),
         Text(),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,8 +23,9 @@ from trellis_jobs.model.states import JobState
 from trellis_jobs.worker.signals import handle_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Sequence
 
+    from jobs_admin.cli.dev.console import DevConsole
     from jobs_admin.cli.dev.environment import DevEnvironment
 
 DEMO: Final = "trellis_jobs.demo:service"
@@ -40,16 +41,26 @@ class Session:
     apps: Sequence[str]
     reload: bool
     rate: float | None
+    console: DevConsole | None = None
 
     async def run(self) -> None:
         set_up_logs(LogFormat.TEXT, LogLevel.WARNING)
         screen = console()
         stop = asyncio.Event()
         with handle_signals({signal.SIGTERM: stop.set, signal.SIGINT: stop.set}):
-            async with self.environment as environment:
+            async with self.environment as found, self._console(found) as environment:
                 view = view_of(screen, environment, since=datetime.now(UTC))
                 await self._run_until(stop, environment, view)
         screen.print(_summary(view.state), style="dim", soft_wrap=True)
+
+    @asynccontextmanager
+    async def _console(self, environment: DevEnvironment) -> AsyncIterator[DevEnvironment]:
+        """Without the packages of the console, the rest works."""
+        if self.console is None:
+            yield environment
+            return
+        async with self.console.running(environment.options.connect_options()) as where:
+            yield replace(environment, console=where)
 
     async def _run_until(
         self, stop: asyncio.Event, environment: DevEnvironment, view: View

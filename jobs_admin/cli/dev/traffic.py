@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _GOOD_CARD: Final = "4242 4242 4242 4242"
 _CANCEL_AFTER: Final = 2.0
+_REMIND_AFTER: Final = 5.0
 
 
 async def keep_creating(jobs: DemoJobs, per_second: float) -> None:
@@ -52,6 +53,12 @@ async def _tickets(jobs: DemoJobs, round_number: int) -> None:
 async def _email(jobs: DemoJobs, round_number: int) -> None:
     to = ("ada@example.com", "grace@example.com", "no-at", "jürgen@example.com")[round_number % 4]
     await jobs.send_email.create(demo.Email(to=to, subject="Your order was shipped"))
+
+
+async def _reminder(jobs: DemoJobs, _: int) -> None:
+    """It is delayed, and the worker releases it when its time has come."""
+    reminder = demo.Email(to="ada@example.com", subject="How do you like your order?")
+    await jobs.send_email.create(reminder, delay=_REMIND_AFTER)
 
 
 async def _charge(jobs: DemoJobs, round_number: int) -> None:
@@ -93,4 +100,5 @@ _SCENARIOS: Final[tuple[Scenario, ...]] = (
     _tickets,
     _image,
     _good_charge,
+    _reminder,
 )

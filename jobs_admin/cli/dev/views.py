@@ -36,7 +36,7 @@ class View(Protocol):
 
 def view_of(console: Console, environment: DevEnvironment, since: datetime) -> View:
     """Print the heading first, so that it remains visible after the live screen."""
-    for line in (environment.heading, environment.hint):
+    for line in (environment.heading, *environment.hints):
         console.print(line, soft_wrap=True)
     return (
         ScreenView(console, environment, since) if sys.stdout.isatty() else LineView(console, since)
@@ -83,7 +83,7 @@ class ScreenView:
     def _frame(self) -> Frame:
         return Frame(
             heading=self._environment.heading,
-            hint=self._environment.hint,
+            hints=self._environment.hints,
             now=datetime.now(UTC),
             width=self._console.size.width,
             height=self._console.size.height,

@@ -12,7 +12,8 @@ from rich.table import Table
 from jobs_admin.api.views.dead_groups import DeadGroupView
 from jobs_admin.api.views.jobs import JobView
 from jobs_admin.cli.connection import AdminConnectionOptions
-from jobs_admin.cli.filters import Filters
+from jobs_admin.cli.exit_codes import UsageError
+from jobs_admin.cli.filters import Filters, FilterWords, combined
 from jobs_admin.cli.page import show_page
 from jobs_admin.cli.render.columns import Columns, Row, fit_table
 from jobs_admin.cli.render.counts import count, how_many
@@ -43,6 +44,7 @@ def list_dead(
     filters: Filters,
     output: Output,
     options: AdminConnectionOptions,
+    words: FilterWords = None,
     group: Annotated[
         bool,
         typer.Option("--group", help="Group by queue and error, the largest group first."),
@@ -52,7 +54,9 @@ def list_dead(
     ] = 50,
 ) -> None:
     """List dead jobs, newest first."""
-    query = filters.query()
+    query = combined(filters.query(), words)
+    if query.state is not None:
+        raise UsageError("state: the list has dead jobs only; `trellis-jobs jobs list` has others")
     if group:
         program = show_page(
             lambda admin: admin.group_dead(query, limit=limit),

@@ -10,7 +10,7 @@ from typing import Final
 from rich.table import Table
 
 from jobs_admin.api.client import AdminClient
-from jobs_admin.api.views.doctor import Diagnosis, Level, Section
+from jobs_admin.api.views.doctor import Diagnosis, Section
 from jobs_admin.api.views.queues import QueueView
 from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.exit_codes import Exit, exit_code_for
@@ -18,6 +18,7 @@ from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.options import SystemAccount
 from jobs_admin.cli.queue_contract import App
 from jobs_admin.cli.queues.snapshot import take_queue_snapshot
+from jobs_admin.cli.render.findings import LABELS
 from jobs_admin.cli.render.output import JsonOutput, console, present_fields, print_json
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
@@ -37,12 +38,6 @@ from trellis_jobs.jetstream.setup.features import detect_features, level_of
 _ADMIN_TIMEOUT: Final = 1.0
 # The admin runtime gives up each of its checks before this.
 _DOCTOR_TIMEOUT: Final = CHECK_TIMEOUT + 1
-_LABELS: Final = {
-    Level.FINE: Text("ok", "green"),
-    Level.NOTE: Text("note", "cyan"),
-    Level.WARNING: Text("warn", "yellow"),
-    Level.BROKEN: Text("broken", "bold red"),
-}
 
 
 def doctor(
@@ -163,5 +158,5 @@ def _table(found: Diagnosis) -> Table:
     for section in found.sections:
         for index, finding in enumerate(section.findings):
             title = Text(section.name if index == 0 else "", "bold")
-            table.add_row(title, _LABELS[finding.level], Text(finding.message))
+            table.add_row(title, LABELS[finding.level], Text(finding.message))
     return table

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-
-import orjson
 
 from jobs_admin.api.errors import Invalid
 from jobs_admin.api.views.jobs import JobSecrets, LogEntry
 from jobs_admin.explain import views
 from trellis_jobs.errors import JobNotFound, WaitTimeout
 from trellis_jobs.jetstream.client.connection import Connection
-from trellis_jobs.jetstream.log.feed import LogMessage
 from trellis_jobs.jetstream.log.history import Histories
 from trellis_jobs.jetstream.log.job_lookup import jobs_with_id
 from trellis_jobs.model import subjects
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.job import Entry, Job, fold
-from trellis_jobs.model.timeline import LogRecord, TimelineEntry, apply
-from trellis_jobs.wire import log as wire
-from trellis_jobs.wire.events import Undecodable
-
-TOO_LARGE = "too large for a reply of the admin runtime; only the log contains it"
+from trellis_jobs.model.job import Job, fold
+from trellis_jobs.model.timeline import TimelineEntry, apply
 
 
 async def address_in_log(connection: Connection, job: str | JobAddress) -> JobAddress:
@@ -65,7 +58,7 @@ async def follow_job(
     messages = Histories(connection).follow_messages(subjects.history(address))
     async with aclosing(messages):
         async for message in messages:
-            step = apply(known, recorded_message(message))
+            step = apply(known, views.log_record(message))
             known = step.job
             yield step, message.pending == 0
 
@@ -91,30 +84,3 @@ async def job_timeout(timeout: float | None, job: str | JobAddress) -> AsyncIter
     except TimeoutError:
         job_id = job if isinstance(job, str) else job.job_id
         raise WaitTimeout(job_id, timeout or 0) from None
-
-
-def recorded(entries: Sequence[LogEntry]) -> list[LogRecord]:
-    return [_recorded(entry) for entry in entries]
-
-
-def recorded_message(message: LogMessage) -> LogRecord:
-    read = wire.read(message.subject, message.sequence, message.data, message.headers)
-    return LogRecord(message.sequence, message.stored_at, _event_or_why(read))
-
-
-def _recorded(entry: LogEntry) -> LogRecord:
-    """Decode the event again; the admin runtime has already accepted it."""
-    if entry.event is None:
-        return LogRecord(entry.seq, entry.stored_at, entry.undecodable or TOO_LARGE)
-    read = wire.read(entry.subject, entry.seq, orjson.dumps(entry.event), None)
-    return LogRecord(entry.seq, entry.stored_at, _event_or_why(read))
-
-
-def _event_or_why(read: object) -> Entry | str:
-    match read:
-        case Entry():
-            return read
-        case Undecodable(reason=reason):
-            return reason
-        case _:
-            return "a worker's heartbeat, not an event of a job"

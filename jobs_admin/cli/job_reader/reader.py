@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Unexpected
 from jobs_admin.api.views.jobs import ExplanationView, JobSecrets, JobView, LogEntry
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import as_sentence
-from jobs_admin.cli.job_reader.job_view import view_of
-from jobs_admin.cli.job_reader.log_entries import entries_in_log, recorded, secrets_in_log
+from jobs_admin.cli.job_reader.log_entries import entries_in_log, secrets_in_log
 from jobs_admin.cli.render.output import print_stderr
+from jobs_admin.explain.job_view import view_of
+from jobs_admin.explain.log_records import TOO_LARGE, recorded
 from trellis_jobs.errors import JobNotFound, JobsError, NotConfirmed, NotPermitted, ServiceMissing
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import replay
 
 T = TypeVar("T")
+
+
+class JobSource(Protocol):
+    """What commands that show a job read it from."""
+
+    async def job(self, job: str | JobAddress) -> JobView: ...
+
+    async def secrets(self, job: str | JobAddress) -> JobSecrets:
+        """The payload and result without redaction."""
+
+    async def explanation(self, job: JobView) -> ExplanationView | None: ...
+
+    async def entries(self, job: str | JobAddress) -> list[LogEntry]: ...
+
 
 # It is not running, does not answer in time, or its projection is not ready.
 _NO_ANSWER: Final = (ServiceMissing, NotConfirmed, Unexpected)
@@ -70,6 +85,7 @@ class JobReader:
         try:
             return await from_log()
         except NotPermitted:
+            _warn_about_omissions(entries)
             return entries
 
     async def _ask(
@@ -100,3 +116,10 @@ def folded(entries: list[LogEntry], job: str | JobAddress) -> JobView:
     if view is None:
         raise JobNotFound(job if isinstance(job, str) else job.job_id)
     return view
+
+
+def _warn_about_omissions(entries: list[LogEntry]) -> None:
+    for entry in entries:
+        for name in entry.omitted:
+            whole = "Event" if name == "event" else f"The {name} of event"
+            print_stderr(f"{whole} {entry.seq} is {TOO_LARGE}.")

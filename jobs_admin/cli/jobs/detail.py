@@ -79,7 +79,7 @@ class JobDetail:
         ran, is_delayed = _ran(job), job.state is JobState.SCHEDULED
         planned = None if job.schedule else job.run_at
         moments = (
-            ("created", job.created_at, ""),
+            ("created", job.created_at, _created_by(job)),
             ("delayed until" if is_delayed else "planned for", planned, ""),
             ("retried" if job.earlier_runs else "released", _began_again_at(job), _by(job)),
             ("started", job.started_at, ""),
@@ -165,6 +165,11 @@ def _own_limits(job: JobView) -> Iterator[Field]:
 
 def _ended_by(job: JobView) -> str:
     return f"(by {job.by})" if job.by else ""
+
+
+def _created_by(job: JobView) -> str:
+    by = f" by {job.created_by}" if job.created_by else ""
+    return f"{by}: {job.created_reason}" if job.created_reason else by
 
 
 def _by(job: JobView) -> str:

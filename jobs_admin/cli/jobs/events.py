@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,9 +10,14 @@ import typer
 
 from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.cli.connection import AdminConnectionOptions
-from jobs_admin.cli.job_names import JobArgument, parse_job
-from jobs_admin.cli.job_reader.log_entries import recorded
-from jobs_admin.cli.job_reader.reader import open_reader
+from jobs_admin.cli.job_names import OptionalJob
+from jobs_admin.cli.job_reader.bundle_reader import (
+    BundleOption,
+    load_bundle,
+    named_jobs,
+    open_source,
+)
+from jobs_admin.cli.job_reader.reader import JobSource
 from jobs_admin.cli.jobs.timeline import render_timeline
 from jobs_admin.cli.render.output import (
     Output,
@@ -22,14 +28,16 @@ from jobs_admin.cli.render.output import (
 )
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
+from jobs_admin.explain.log_records import recorded
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import TimelineSpan, timeline
 
 
 def show_events(
-    job: JobArgument,
     output: Output,
     options: AdminConnectionOptions,
+    job: OptionalJob = None,
+    bundle: BundleOption = None,
     raw: Annotated[
         bool,
         typer.Option("--raw", help="Print only the events, one per line, as they are stored."),
@@ -41,15 +49,22 @@ def show_events(
     """
     if raw and output.json:
         raise typer.BadParameter("it cannot be combined with --json", param_hint="--raw")
-    run(_show(options, parse_job(job), output, raw=raw))
+    exported = None if bundle is None else load_bundle(bundle)
+    [named] = named_jobs([] if job is None else [job], exported)
+    now = datetime.now(UTC) if exported is None else exported.exported_at
+    run(_show(open_source(options, exported), named, output, now, raw=raw))
 
 
 async def _show(
-    options: AdminConnectionOptions, job: str | JobAddress, output: Output, *, raw: bool
+    source: AbstractAsyncContextManager[JobSource],
+    job: str | JobAddress,
+    output: Output,
+    now: datetime,
+    *,
+    raw: bool,
 ) -> None:
-    async with open_reader(options) as reader:
+    async with source as reader:
         entries = await reader.entries(job)
-    now = datetime.now(UTC)
     if raw:
         _print_raw(entries)
     elif output.json:

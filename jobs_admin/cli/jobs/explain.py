@@ -11,8 +11,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from jobs_admin.api.views.jobs import ExplanationView
+from jobs_admin.bundle.job_bundle import JobBundle
 from jobs_admin.cli.connection import AdminConnectionOptions
-from jobs_admin.cli.job_names import JobArgument, parse_job
+from jobs_admin.cli.exit_codes import Missing
+from jobs_admin.cli.job_names import OptionalJob
+from jobs_admin.cli.job_reader.bundle_reader import BundleOption, load_bundle, named_jobs
 from jobs_admin.cli.render.output import Output, console, print_json
 from jobs_admin.cli.render.states import state_until
 from jobs_admin.cli.render.text import Text
@@ -20,18 +23,43 @@ from jobs_admin.cli.run import run
 from trellis_jobs.model.identity import JobAddress
 
 
-def explain_job(job: JobArgument, output: Output, options: AdminConnectionOptions) -> None:
-    """Explain why a job is in its state, and what must happen next."""
-    run(_explain(options, parse_job(job), output))
+def explain_job(
+    output: Output,
+    options: AdminConnectionOptions,
+    job: OptionalJob = None,
+    bundle: BundleOption = None,
+) -> None:
+    """Explain why a job is in its state, and what must happen next.
+
+    With --bundle, this is the explanation of when the job was exported.
+    """
+    exported = None if bundle is None else load_bundle(bundle)
+    [named] = named_jobs([] if job is None else [job], exported)
+    if exported is None:
+        run(_explain(options, named, output))
+    else:
+        _show(_exported(exported), output, exported.exported_at)
+
+
+def _exported(bundle: JobBundle) -> ExplanationView:
+    if bundle.explanation is None:
+        raise Missing(
+            "the bundle has no explanation: no admin runtime answered when the job was exported"
+        )
+    return bundle.explanation
 
 
 async def _explain(options: AdminConnectionOptions, job: str | JobAddress, output: Output) -> None:
     async with options.admin() as admin:
         explanation = await admin.explain(job)
+    _show(explanation, output, datetime.now(UTC))
+
+
+def _show(explanation: ExplanationView, output: Output, now: datetime) -> None:
     if output.json:
         print_json(explanation)
         return
-    console().print(render_explanation(explanation, output, datetime.now(UTC)))
+    console().print(render_explanation(explanation, output, now))
 
 
 def render_explanation(explained: ExplanationView, output: Output, now: datetime) -> RenderableType:

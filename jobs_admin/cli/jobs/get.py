@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -13,23 +14,30 @@ from jobs_admin.api.views.jobs import JobView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit, Missing, report_error
 from jobs_admin.cli.filters import moment
-from jobs_admin.cli.job_names import JobArguments, parse_job
-from jobs_admin.cli.job_reader.job_view import view_of
-from jobs_admin.cli.job_reader.log_entries import recorded
-from jobs_admin.cli.job_reader.reader import JobReader, open_reader
+from jobs_admin.cli.job_names import OptionalJobs
+from jobs_admin.cli.job_reader.bundle_reader import (
+    BundleOption,
+    load_bundle,
+    named_jobs,
+    open_source,
+)
+from jobs_admin.cli.job_reader.reader import JobSource
 from jobs_admin.cli.jobs.detail import JobDetail
 from jobs_admin.cli.render.output import Output, console, print_json
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
+from jobs_admin.explain.job_view import view_of
+from jobs_admin.explain.log_records import recorded
 from trellis_jobs.errors import JobNotFound, JobsError
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.timeline import TimelineEntry, replay
 
 
 def get_jobs(
-    ids: JobArguments,
     output: Output,
     options: AdminConnectionOptions,
+    ids: OptionalJobs = None,
+    bundle: BundleOption = None,
     at: Annotated[
         str | None,
         typer.Option(
@@ -53,9 +61,11 @@ def get_jobs(
 ) -> None:
     """Show all details of one or more jobs.
 
-    Without an admin runtime, the jobs are read from the log. With --json, one document per job.
+    Without an admin runtime, the jobs are read from the log. With --bundle, the job is shown as it
+    was when it was exported. With --json, one document per job.
     """
-    now = datetime.now(UTC)
+    exported = None if bundle is None else load_bundle(bundle)
+    now = datetime.now(UTC) if exported is None else exported.exported_at
     then = moment("--at", at, now)
     if then is not None and then > now:
         raise typer.BadParameter(f"{stamp(then)} is in the future", param_hint="--at")
@@ -64,15 +74,16 @@ def get_jobs(
     detail = JobDetail(
         output=output,
         now=then or now,
-        is_past=then is not None,
+        is_past=then is not None or exported is not None,
         errors=errors,
         is_terminal=console().is_terminal,
     )
-    run(_get(options, [parse_job(each) for each in ids], detail, then, secrets=secrets))
+    jobs, source = named_jobs(ids or [], exported), open_source(options, exported)
+    run(_get(source, jobs, detail, then, secrets=secrets))
 
 
 async def _get(
-    options: AdminConnectionOptions,
+    source: AbstractAsyncContextManager[JobSource],
     jobs: list[str | JobAddress],
     detail: JobDetail,
     then: datetime | None,
@@ -81,7 +92,7 @@ async def _get(
 ) -> Exit:
     """Jobs that exist are shown even if others do not exist."""
     code, is_first = Exit.OK, True
-    async with open_reader(options) as reader:
+    async with source as reader:
         for job in jobs:
             try:
                 found = await (reader.job(job) if then is None else _as_it_was(reader, job, then))
@@ -100,7 +111,7 @@ async def _get(
     return code
 
 
-async def _as_it_was(reader: JobReader, job: str | JobAddress, then: datetime) -> JobView:
+async def _as_it_was(reader: JobSource, job: str | JobAddress, then: datetime) -> JobView:
     history = recorded(await reader.entries(job))
     found = view_of(replay(each for each in history if each.stored_at <= then))
     if found is None:
@@ -117,7 +128,7 @@ def _not_yet(history: Sequence[TimelineEntry], job_id: str, then: datetime) -> J
     )
 
 
-async def _with_secrets(reader: JobReader, job: JobView) -> JobView:
+async def _with_secrets(reader: JobSource, job: JobView) -> JobView:
     secrets = await reader.secrets(JobAddress(job.service, job.type, job.id))
     result = {} if secrets.result is None else {"result": secrets.result}
     return job.model_copy(update={"payload": secrets.payload} | result)

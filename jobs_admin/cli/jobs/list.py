@@ -17,12 +17,14 @@ from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.api.views.jobs import JobPage
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
-from jobs_admin.cli.filters import Filters, States
+from jobs_admin.cli.filters import Filters, FilterWords, States, combined
+from jobs_admin.cli.jobs.past import check_past_filter, list_jobs_at
 from jobs_admin.cli.render.counts import count, how_many
 from jobs_admin.cli.render.job_table import job_table
 from jobs_admin.cli.render.output import Output, console, print_json, print_json_line
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
+from jobs_admin.cli.time_options import At, past_moment
 from trellis_jobs.errors import NotConfirmed, ServiceMissing
 
 MAX_PAGE: Final = 500
@@ -35,6 +37,7 @@ def list_jobs(
     filters: Filters,
     output: Output,
     options: AdminConnectionOptions,
+    words: FilterWords = None,
     state: States = None,
     limit: Annotated[int, typer.Option(help="Maximum number of jobs.", min=1, max=MAX_PAGE)] = 50,
     all_: Annotated[
@@ -48,10 +51,20 @@ def list_jobs(
     watch: Annotated[
         bool, typer.Option("--watch", help="Refresh the list every second until Ctrl-C.")
     ] = False,
+    at: At = None,
 ) -> None:
-    """List jobs of all services, newest first."""
-    query = filters.query(state)
-    if watch:
+    """List jobs of all services, newest first.
+
+    With --at it lists the jobs that were in a state at that time, as they were then: first those
+    that are still in it (Jobs.ListAt). Jobs that retention has removed since are not listed.
+    """
+    query = combined(filters.query(state), words)
+    if at is not None:
+        if watch:
+            raise typer.BadParameter("it cannot be combined with --watch", param_hint="--at")
+        check_past_filter(query)
+        run(list_jobs_at(options, past_moment(at), query, None if all_ else limit, output))
+    elif watch:
         _check_watchable(output, all_=all_)
         run(_watch(options, query, limit, output), when_interrupted=Exit.OK)
     elif all_:

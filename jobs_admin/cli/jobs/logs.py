@@ -11,12 +11,13 @@ from jobs_admin.api.views.jobs import LogLineView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.job_names import JobArgument, parse_job
-from jobs_admin.cli.job_reader.job_view import log_lines
-from jobs_admin.cli.job_reader.log_entries import follow_until_ended, recorded
+from jobs_admin.cli.job_reader.log_entries import follow_until_ended
 from jobs_admin.cli.job_reader.reader import open_reader
 from jobs_admin.cli.render.output import Output, console, print_json_line, print_stderr
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
+from jobs_admin.explain.job_view import log_lines
+from jobs_admin.explain.log_records import recorded
 from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.notes import LogLevel
 from trellis_jobs.model.timeline import TimelineEntry, replay

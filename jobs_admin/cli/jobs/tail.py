@@ -14,11 +14,11 @@ import typer
 from jobs_admin.cli.connection import ConnectionOptions
 from jobs_admin.cli.exit_codes import Exit
 from jobs_admin.cli.filters import moment
-from jobs_admin.cli.render.event_lines import event_name, event_words
 from jobs_admin.cli.render.output import Output, print_json_line, print_line
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.run import run
+from jobs_admin.explain.event_words import event_name, event_words
 from jobs_admin.explain.views import log_entry, read_message
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.jetstream.client.connection import Connection

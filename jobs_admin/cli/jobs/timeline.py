@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from jobs_admin.cli.render.event_lines import event_name, event_words
 from jobs_admin.cli.render.output import Output
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import moment
+from jobs_admin.explain.event_words import event_name, event_words
+from jobs_admin.explain.phase_words import INTERRUPTION_WORDS, PHASE_WORDS
 from trellis_jobs.model import events as e
 from trellis_jobs.model.durations import format_duration
-from trellis_jobs.model.job_errors import Interruption
-from trellis_jobs.model.timeline import Phase, TimelineEntry, TimelineSpan
+from trellis_jobs.model.timeline import TimelineEntry, TimelineSpan
 
 _KIND_WIDTH: Final = 10
-
-_PHASES: Final[Mapping[Phase, tuple[str, str]]] = {
-    Phase.WAITING_FOR_WORKER: ("waited for a worker", "waits for a worker"),
-    Phase.WAITING_FOR_KEY: ("waited for its key", "waits for its key"),
-    Phase.WAITING: ("waited for a worker or its key", "waits for a worker or its key"),
-    Phase.DELAYED: ("was delayed", "is delayed"),
-    Phase.BACKING_OFF: ("waited for the retry", "waits for the retry"),
-    Phase.SNOOZED: ("was snoozed", "is snoozed"),
-    Phase.RUNNING: ("ran", "has been running"),
-    Phase.OVER: ("had ended", "has ended"),
-}
-_INTERRUPTIONS: Final[Mapping[str, str]] = {
-    Interruption.SHUTDOWN: "interrupted: the worker shut down",
-    Interruption.WORKER_DEATH: "interrupted: the worker died",
-    Interruption.VISIBILITY_TIMEOUT: "interrupted: the worker stopped responding",
-    Interruption.LEASE_OVER: "interrupted: the lease of its key expired",
-    Interruption.OTHER_CONTRACT: "put back: it needs a worker with another contract",
-}
 
 
 def render_timeline(
@@ -76,7 +58,7 @@ def _words(event: e.Event, each: TimelineEntry) -> str:
 
 
 def _between(each: TimelineSpan, output: Output, now: datetime) -> Text:
-    past, present = _PHASES[each.phase]
+    past, present = PHASE_WORDS[each.phase]
     words = [
         f"{past} {format_duration(each.length(now))}" if each.end else _lasting(present, each, now)
     ]
@@ -84,7 +66,7 @@ def _between(each: TimelineSpan, output: Output, now: datetime) -> Text:
         until = output.clock(each.until) if output.absolute else moment(each.until, now)
         words.append(f"until {until}")
     if each.interrupted_by is not None:
-        words.append(_INTERRUPTIONS[each.interrupted_by])
+        words.append(INTERRUPTION_WORDS[each.interrupted_by])
     indent = " " * len(output.clock(each.begin))
     style = "yellow" if each.interrupted_by else "cyan"
     return Text(f"{indent}  │ {', '.join(words)}", style)

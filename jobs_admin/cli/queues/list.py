@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+import typer
 from rich.table import Table
 
 from jobs_admin.api.views.queues import QueueView
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.queue_contract import App
+from jobs_admin.cli.queues.past import list_queues_at
 from jobs_admin.cli.queues.snapshot import take_queue_snapshot
 from jobs_admin.cli.render.columns import Columns, fit_table
 from jobs_admin.cli.render.counts import count, rate
@@ -19,6 +21,7 @@ from jobs_admin.cli.render.text import Text
 from jobs_admin.cli.render.times import stamp
 from jobs_admin.cli.run import run
 from jobs_admin.cli.service_loader import load_service
+from jobs_admin.cli.time_options import At, past_moment
 from trellis_jobs.contract.declaration import ServiceContract
 from trellis_jobs.environment import utc_now
 from trellis_jobs.model.durations import format_duration
@@ -50,14 +53,24 @@ _DROPPED_FIRST: Final = (
 )
 
 
-def list_queues(output: Output, options: AdminConnectionOptions, app: App = None) -> None:
+def list_queues(
+    output: Output, options: AdminConnectionOptions, app: App = None, at: At = None
+) -> None:
     """List every queue: waiting jobs, jobs in progress, free worker slots.
 
     The admin runtime lists them if one answers (Jobs.ListQueues). Otherwise the command reads them
     from the server, without retries and rates, which needs the permission to list consumers; so
     does --app. Below the table it lists paused queues, queues without a worker, and settings that
     differ from the contract.
+
+    With --at it shows how many jobs each queue had in which state at that time (Jobs.StatsAt): to
+    the minute for a day, to the hour for thirty days. The line below says which moment it is.
     """
+    if at is not None:
+        if app is not None:
+            raise typer.BadParameter("it cannot be combined with --app", param_hint="--at")
+        run(list_queues_at(options, past_moment(at), output))
+        return
     run(_list(options, None if app is None else load_service(app).contract, output))
 
 

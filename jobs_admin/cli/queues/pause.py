@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from jobs_admin.api.inputs import MAX_PAUSE
+from jobs_admin.api.views.audit import AuditVerb
 from jobs_admin.api.views.queues import ChangedQueue
+from jobs_admin.audit.changes import queue_change
 from jobs_admin.cli.actor import By, actor_name
 from jobs_admin.cli.admin_or_server import ask_admin_or_server
+from jobs_admin.cli.audit.record import record_changes
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
 from jobs_admin.cli.render.counts import count
@@ -73,14 +76,17 @@ async def _pause(
     async with options.connection() as connection:
 
         async def directly(_: JobsError) -> ChangedQueue:
-            actions = QueueActions(connection, await detect_features(connection))
-            return await actions.pause(
+            features = await detect_features(connection)
+            paused = await QueueActions(connection, features).pause(
                 name.service,
                 name.job_type,
                 reason=reason,
                 by=by or "operator",
                 duration=length,
             )
+            change = queue_change(AuditVerb.PAUSE, name.service, name.job_type)
+            await record_changes(connection, features, [change], by=by, reason=reason)
+            return paused
 
         admin = options.admin_client(connection, by)
         request = admin.pause_queue(name.service, name.job_type, reason=reason, duration=length)

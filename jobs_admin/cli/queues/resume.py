@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from jobs_admin.api.views.audit import AuditVerb
 from jobs_admin.api.views.queues import ChangedQueue
+from jobs_admin.audit.changes import queue_change
 from jobs_admin.cli.actor import actor_name
 from jobs_admin.cli.admin_or_server import ask_admin_or_server
+from jobs_admin.cli.audit.record import record_changes
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.queue_names import QueueArgument, QueueName, parse_queue
 from jobs_admin.cli.render.counts import count
@@ -30,8 +33,12 @@ async def _resume(
     async with options.connection() as connection:
 
         async def directly(_: JobsError) -> ChangedQueue:
-            actions = QueueActions(connection, await detect_features(connection))
-            return await actions.resume(name.service, name.job_type)
+            features = await detect_features(connection)
+            actions = QueueActions(connection, features)
+            resumed = await actions.resume(name.service, name.job_type)
+            change = queue_change(AuditVerb.RESUME, name.service, name.job_type)
+            await record_changes(connection, features, [change], by=by)
+            return resumed
 
         admin = options.admin_client(connection, by)
         request = admin.resume_queue(name.service, name.job_type)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from jobs_admin.cli.render.states import STYLES
 from jobs_admin.cli.render.text import Text
-from jobs_admin.cli.render.times import clock, stamp
+from jobs_admin.cli.render.times import clock
+from jobs_admin.explain.event_words import event_name, event_words
 from trellis_jobs.model import events as e
-from trellis_jobs.model.durations import format_duration
-from trellis_jobs.model.redaction import redacted
 
 if TYPE_CHECKING:
     from trellis_jobs.model.events import Event
     from trellis_jobs.model.job import Job
-    from trellis_jobs.model.notes import Notes, Progress
 
 # The random end of a ULID: ids created at the same time start alike.
 _ID_SHOWN: Final = 8
@@ -34,86 +30,3 @@ def event_line(event: Event, job: Job, *, queue: str | None = None, short_id: bo
     line.append(f"  {event_words(event, job)}", "dim" if isinstance(event, e.Described) else "")
     line.rstrip()
     return line
-
-
-def progress_words(progress: Progress) -> str:
-    of = f"{progress.current}/{progress.total}" if progress.total else ""
-    return " ".join(word for word in (of, progress.step, progress.message) if word)
-
-
-def event_name(event: Event) -> str:
-    """The kind of an event, except that a snooze is not called a retry."""
-    return "snoozed" if event.is_snooze else event.kind.value
-
-
-def event_words(event: Event, job: Job | None = None) -> str:
-    """The details of an event; `job` is the job after the event, if it is known.
-
-    The events of an attempt also carry the log lines and the progress of its handler.
-    """
-    noted = _noted(event.notes) if isinstance(event, e.AttemptEvent) else []
-    return "; ".join(filter(None, (_details(event, job), *noted)))
-
-
-def _details(event: Event, job: Job | None) -> str:
-    match event:
-        case e.Described():
-            return _description(event)
-        case e.Started():
-            return f"try {event.tries}/{job.max_tries}" if job else f"try {event.tries}"
-        case e.RetryScheduled(is_snooze=True):
-            return f"{_snoozed_for(event, job)}: {event.error.message}"
-        case e.RetryScheduled() | e.Failed() | e.Dead() | e.Stale():
-            return f"{_when(event)}: {event.error.type}: {event.error.message}"
-        case e.Completed():
-            return f"in {_duration(job)}, {_tries(event)}" if job else _tries(event)
-        case e.StaleCompletionIgnored():
-            return event.reason
-        case e.Decided():
-            return _decision(event)
-        case _:
-            return ""
-
-
-def _description(event: e.Described) -> str:
-    run_at = f"delayed until {stamp(event.run_at)}" if isinstance(event, e.Scheduled) else ""
-    decision = _decision(event) if isinstance(event, e.Scheduled | e.Retried) else ""
-    return "; ".join(filter(None, (run_at, decision, _payload(event))))
-
-
-def _payload(event: e.Described) -> str:
-    return json.dumps(redacted(event.payload, event.secrets), ensure_ascii=False)
-
-
-def _decision(event: e.Decided | e.Retried | e.Scheduled) -> str:
-    """Who made the decision, and why."""
-    return ": ".join(filter(None, (f"by {event.by}" if event.by else "", event.reason)))
-
-
-def _noted(notes: Notes) -> list[str]:
-    progress = [progress_words(notes.progress)] if notes.progress else []
-    return [*(line.message for line in notes.lines), *progress]
-
-
-def _snoozed_for(event: e.RetryScheduled, job: Job | None) -> str:
-    """As the handler said it: from when it raised the snooze, a moment before the event."""
-    raised_at = event.error.at
-    length = format_duration((event.next_attempt_at or raised_at) - raised_at)
-    return f"for {length}, snooze {job.snoozes}" if job else f"for {length}"
-
-
-def _when(event: Event) -> str:
-    if not isinstance(event, e.RetryScheduled):
-        return f"after {_tries(event)}"
-    if event.next_attempt_at is None:
-        return "immediately"
-    return f"in {format_duration(event.next_attempt_at - event.at)}"
-
-
-def _tries(event: Event) -> str:
-    return "1 try" if event.tries == 1 else f"{event.tries} tries"
-
-
-def _duration(job: Job) -> str:
-    """The duration of the latest run; never negative, although the machines' clocks differ."""
-    return format_duration(max(timedelta(), job.updated_at - job.run.began_at))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from jobs_admin.cli.render.event_lines import progress_words
 from jobs_admin.cli.render.text import Text
+from jobs_admin.explain.event_words import progress_words
 from trellis_jobs.model.notes import Progress
 
 _WIDTH: Final = 24

@@ -76,6 +76,8 @@ def remarks(schedule: ScheduleView, output: Output, now: datetime) -> Iterator[T
     """The most urgent first."""
     if schedule.problem is not None:
         yield Text(f"its record cannot be read: {schedule.problem}", "red")
+    if schedule.queue_unknown:
+        yield Text(f"no running worker knows queue {schedule.type}, so it is not fired", "red")
     if schedule.overdue and schedule.due_since is not None:
         since = output.time(schedule.due_since, now)
         yield Text(f"overdue: it was due {since}, and no worker has fired it", "red")

@@ -9,13 +9,14 @@ from typing import Final
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
+from jobs_admin.api.queue_rates import ARRIVALS, FAILURES
 from jobs_admin.api.views.health import HealthStatus, HealthView
 from jobs_admin.api.views.queues import QueueView
 from jobs_admin.cli.render.columns import Columns, fit_table
 from jobs_admin.cli.render.counts import count, rate
 from jobs_admin.cli.render.states import STYLES, state_name
 from jobs_admin.cli.render.text import Text
-from jobs_admin.cli.top.snapshot import FAILURES, TopSnapshot, jobs_in, per_minute, rank
+from jobs_admin.cli.top.snapshot import TopSnapshot, jobs_in, per_minute, rank
 from trellis_jobs.model.durations import format_duration
 from trellis_jobs.model.states import JobState
 
@@ -125,7 +126,7 @@ def _done(queue: QueueView) -> Text:
 
 
 def _new(queue: QueueView) -> Text:
-    return _rate(per_minute(queue, "created", "retried"), "")
+    return _rate(per_minute(queue, *ARRIVALS), "")
 
 
 def _workers(queue: QueueView) -> Text:

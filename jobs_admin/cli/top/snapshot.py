@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from jobs_admin.api.client import AdminClient
+from jobs_admin.api.queue_rates import FAILURES, rate_of
 from jobs_admin.api.views.health import HealthView
 from jobs_admin.api.views.queues import QueueView
 from jobs_admin.cli.queues.snapshot import take_queue_snapshot
@@ -15,7 +16,6 @@ from jobs_admin.cli.render.output import present_fields
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection
 
-FAILURES: Final = ("retry", "failed", "dead", "stale")
 # For each of two attempts.
 # Seconds for a reply of the admin runtime: of one snapshot, and of one that is refreshed.
 ONE_LOOK_TIMEOUT: Final = 5.0
@@ -53,7 +53,7 @@ def jobs_in(queue: QueueView, state: str) -> int | None:
 def per_minute(queue: QueueView, *kinds: str) -> float | None:
     if queue.per_minute is None:
         return None
-    return round(sum(queue.per_minute.get(kind, 0.0) for kind in kinds), 2)
+    return rate_of(queue.per_minute, kinds)
 
 
 async def take_snapshot(

@@ -8,11 +8,14 @@ from typing import TypeVar
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.views.workers import DirectedWorker, WorkerProcessView
 from jobs_admin.api.worker_filter import WorkerFilter
+from jobs_admin.audit.changes import worker_changes
 from jobs_admin.cli.admin_or_server import ask_admin_or_server
+from jobs_admin.cli.audit.record import record_changes
 from jobs_admin.workers.directives import WantedState, WorkerDirectives, open_directives
 from jobs_admin.workers.wait import WorkerId
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client.connection import Connection
+from trellis_jobs.jetstream.setup.features import detect_features
 
 T = TypeVar("T")
 
@@ -38,9 +41,18 @@ class WorkerControl:
         async def ask() -> Sequence[DirectedWorker]:
             return await self._admin.direct_workers(workers, wanted.state, reason=wanted.reason)
 
-        return await self._ask(
-            ask, lambda directives: directives.direct(workers, wanted), is_change=True
-        )
+        async def directly(directives: WorkerDirectives) -> Sequence[DirectedWorker]:
+            directed = await directives.direct(workers, wanted)
+            await record_changes(
+                self._connection,
+                await detect_features(self._connection),
+                worker_changes(wanted.state, directed),
+                by=wanted.by,
+                reason=wanted.reason,
+            )
+            return directed
+
+        return await self._ask(ask, directly, is_change=True)
 
     async def _ask(
         self,

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.maintenance.gather_limited import gather_limited
+from jobs_admin.gather_limited import gather_limited
 from jobs_admin.projection.rows import moment_of
 from jobs_admin.reads.candidates import PageEnd, due
 from trellis_jobs.contract.topology import LOG
@@ -128,7 +128,9 @@ class Retention:
         await self._purge([history for _, history in over])
         purged = {history.address: history.end for _, history in over}
         by_others = await self._purged_by_others(histories, begun_at, known_up_to)
-        await self._dependencies.projector.forget(by_others | purged, self._remaining)
+        await self._dependencies.projector.forget(
+            by_others | purged, self._remaining, await self._now()
+        )
         revived = await gather_limited(self._is_there, list(purged))
         swept.removed.update(
             job.state.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from trellis_jobs.environment import new_id
 from trellis_jobs.model.identity import ulid, ulid_milliseconds
 from trellis_jobs.model.schedules.address import EPOCH, ScheduleAddress, tick_job_id, tick_of_job
 from trellis_jobs.model.schedules.changes import trigger
-from trellis_jobs.model.schedules.firing import waits_since
+from trellis_jobs.model.schedules.firing import handover_delay, waits_since
 from trellis_jobs.model.schedules.record import Decision, Pause
 from trellis_jobs.model.values import replace
 
@@ -66,3 +67,12 @@ def test_the_tick_of_a_job_is_in_its_id(milliseconds: int) -> None:
     assert tick_of_job(NIGHTLY, job_id) == tick
     assert tick_of_job(ScheduleAddress("documents", "render-report", "daily"), job_id) is None
     assert tick_of_job(NIGHTLY, new_id()) is None
+
+
+@pytest.mark.parametrize(
+    ("waited", "seconds"), [(-1, 5), (0, 5), (50, 5), (600, 60), (3_000, 300), (10**6, 300)]
+)
+def test_an_alarm_is_left_to_others_ever_longer_up_to_five_minutes(
+    waited: float, seconds: float
+) -> None:
+    assert handover_delay(timedelta(seconds=waited)) == timedelta(seconds=seconds)

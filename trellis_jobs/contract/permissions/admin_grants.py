@@ -25,6 +25,7 @@ from trellis_jobs.contract.topology import (
     foreign_buckets,
 )
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 from trellis_jobs.model.keys.state import KEYS_BUCKET
 
 if TYPE_CHECKING:
@@ -76,17 +77,20 @@ def _serving() -> tuple[Grant, ...]:
             (f"$KV.{KEYS_BUCKET}.>", *api_subjects([f"DIRECT.GET.{KEYS}.>", *_reader_calls(KEYS)])),
         ),
         Grant(
-            "to record bulk operations, to direct workers, and to change schedules",
+            "to record bulk operations, to direct workers, to change schedules, and to record what "
+            "operators did",
             (
                 subjects.ALL_OPERATIONS,
                 subjects.ALL_WORKERS,
                 subjects.ALL_SCHEDULES,
+                subjects.audit_of(AuditRecorder.ADMIN),
                 *api_subjects(
                     [
                         f"DIRECT.GET.{CONTROL}.>",
                         f"STREAM.MSG.GET.{CONTROL}",
                         f"CONSUMER.CREATE.{CONTROL}.*.{subjects.ALL_WORKERS}",
                         f"CONSUMER.CREATE.{CONTROL}.*.{subjects.ALL_SCHEDULES}",
+                        f"CONSUMER.CREATE.{CONTROL}.*.{subjects.ALL_AUDIT}",
                         *_reader_calls(CONTROL),
                     ]
                 ),

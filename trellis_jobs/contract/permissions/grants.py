@@ -23,6 +23,7 @@ from trellis_jobs.contract.topology import (
 )
 from trellis_jobs.errors import DeclarationError
 from trellis_jobs.model import subjects
+from trellis_jobs.model.audit_recorder import AuditRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -173,6 +174,7 @@ def of_queue_operator(name: str, contracts: Iterable[ServiceContract] = ()) -> P
             private_inbox(name),
             Grant("to list, pause and resume queues", api_subjects(calls)),
             _reading_workers(),
+            _recording_commands(),
             *([Grant("to store the reason of a pause", api_subjects(reasons))] if reasons else []),
         )
     )
@@ -186,8 +188,14 @@ def of_worker_operator(name: str) -> Permissions:
             Grant("to detect the features of the server", api_subjects(["INFO"])),
             _reading_workers(),
             Grant("to direct workers", (subjects.ALL_WORKERS,)),
+            _recording_commands(),
         )
     )
+
+
+def _recording_commands() -> Grant:
+    own = subjects.audit_of(AuditRecorder.COMMAND)
+    return Grant("to record what the operator did", (own,))
 
 
 def _reading_workers() -> Grant:

@@ -105,9 +105,9 @@ class PullConsumer:
         """Break the pull: it does not survive a reconnect, and the consumer may be gone too."""
         self.receive(None)
 
-    async def drain(self) -> AsyncIterator[Delivered]:
+    async def drain(self, limit: int | None = None) -> AsyncIterator[Delivered]:
         """Yields the messages that were pending at first, or fewer when some left the stream."""
-        remaining = self.pending
+        remaining = self.pending if limit is None else min(limit, self.pending)
         while remaining > 0:
             if self.outstanding == 0:
                 await self.request(min(remaining, _BATCH_SIZE), wait=False)

@@ -7,7 +7,7 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from trellis_jobs.errors import InfrastructureError, NotConfirmed
+from trellis_jobs.errors import InfrastructureError, JetStreamNotReady, NotConfirmed
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.pull_consumer import PullBroken
 
@@ -33,7 +33,8 @@ async def resume_after_disconnect(
     """Yields what `read` yields, and calls it again whenever it breaks off.
 
     `read` must continue from its own position. `retry_if_missing` decides whether a missing stream
-    or consumer is waited for or raised. A broken pull is not an outage if the next one works.
+    or consumer is waited for or raised; a cluster without a leader is always waited for. A broken
+    pull is not an outage if the next one works.
     """
     outage_is_logged = False
     while True:
@@ -44,7 +45,8 @@ async def resume_after_disconnect(
                     outage_is_logged = False
                     yield each
         except (ConnectionLost, NotConfirmed, InfrastructureError) as error:
-            is_missing = isinstance(error, InfrastructureError)
+            is_outage = isinstance(error, JetStreamNotReady)
+            is_missing = isinstance(error, InfrastructureError) and not is_outage
             if connection.is_closed or (is_missing and not retry_if_missing()):
                 raise
             if not outage_is_logged and not isinstance(error, PullBroken):

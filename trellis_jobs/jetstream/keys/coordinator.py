@@ -23,7 +23,7 @@ from trellis_jobs.model.keys.fencing import (
     is_takeover,
     lost_with_worker,
 )
-from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting
+from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot, Waiting, waiting_entry
 from trellis_jobs.model.keys.template import JobKey
 from trellis_jobs.model.states import ENQUEUED, JobState
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.key_policy import KeyPolicy
     from trellis_jobs.jetstream.keys.bucket import KeyBucket
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
-    from trellis_jobs.model.events import Begun, Event
+    from trellis_jobs.model.events import Begun, Created, Event
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +122,16 @@ class KeyCoordinator:
         await self.forget_ended(key, admission.state)
         return await self._admit_by_policy(key, waiting, when_full or self.key_policy.when_full)
 
+    async def preview(self, key: JobKey, created: Created) -> Admission:
+        """What admit() would decide now. Writes nothing."""
+        waiting, policy = waiting_entry(created), self.key_policy.stale_policy
+        seen = await self.read(key)
+        admission = admit(seen, waiting, WhenFull.REJECT, policy)
+        if isinstance(admission, Admitted):
+            return admission
+        remaining = key_slots.forget(seen, *await self._gone(seen), seen=seen).state
+        return admit(remaining, waiting, self.key_policy.when_full, policy)
+
     async def acquire(
         self, key: JobKey, slot: Slot, waiting: Waiting, *, may_overtake: bool
     ) -> key_slots.Acquisition:
@@ -168,7 +178,21 @@ class KeyCoordinator:
             )
 
     async def forget_ended(self, key: JobKey, seen: KeyState) -> None:
-        """Remove the entries of jobs that have ended, or that were never created.
+        """Remove the entries of jobs that have ended, or that were never created."""
+        gone = await self._gone(seen)
+        if gone:
+            log.info(
+                "finished jobs were removed from key %s: %s",
+                key.display,
+                ", ".join(gone),
+                extra={"key": key.display, "jobs": gone},
+            )
+            await self._bucket.apply(
+                self.empty(key), lambda state: key_slots.forget(state, *gone, seen=seen)
+            )
+
+    async def _gone(self, seen: KeyState) -> list[str]:
+        """The jobs of a key that have ended, or that were never created.
 
         A job that ended because its worker counted as dead keeps its slot until its lease is over.
         """
@@ -184,16 +208,7 @@ class KeyCoordinator:
         for slot in seen.active:
             if slot.job_id in gone and await self._may_still_run(slot):
                 gone.remove(slot.job_id)
-        if gone:
-            log.info(
-                "finished jobs were removed from key %s: %s",
-                key.display,
-                ", ".join(gone),
-                extra={"key": key.display, "jobs": gone},
-            )
-            await self._bucket.apply(
-                self.empty(key), lambda state: key_slots.forget(state, *gone, seen=seen)
-            )
+        return gone
 
     async def evict(self, key: JobKey, slot: Slot) -> bool:
         """Fence the job of an expired lease in the log, then free its slot.

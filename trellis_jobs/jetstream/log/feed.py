@@ -63,11 +63,12 @@ class LogMessage(Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LogExtent:
-    """`created` tells this log from an earlier stream of the same name."""
+    """`created` tells this log from an earlier stream of the same name. `now`: by the server."""
 
     created: str
     messages: int
     last_sequence: int
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,12 @@ class LogFeed:
         """Raises StreamMissing when the log does not exist."""
         info = await api.request(self._connection, f"STREAM.INFO.{LOG}")
         state = info["state"]
-        return LogExtent(info["created"], int(state["messages"]), int(state["last_seq"]))
+        return LogExtent(
+            info["created"],
+            int(state["messages"]),
+            int(state["last_seq"]),
+            datetime.fromisoformat(str(info["ts"])),
+        )
 
     async def holds(self, sequence: int) -> bool:
         """Returns whether a message is still in the log; purges and expiry leave gaps."""

@@ -20,7 +20,9 @@ from trellis_jobs.jetstream.client.resume_after_disconnect import resume_after_d
 from trellis_jobs.jetstream.client.timeouts import RETRY_DELAYS
 from trellis_jobs.jetstream.log.feed import log_message
 from trellis_jobs.model import subjects
+from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.job import Entry
+from trellis_jobs.model.reducer import NOTES
 from trellis_jobs.model.values import Value
 from trellis_jobs.wire import log as log_wire
 from trellis_jobs.wire.events import Undecodable
@@ -40,6 +42,8 @@ _BATCH_SIZE: Final = 256
 # behind. A reader that outlives its consumer creates another at its position.
 _CONSUMER_IDLE_TIMEOUT: Final = timedelta(seconds=1)
 _READ_ATTEMPTS: Final = 5
+# A longer history is read without its notes where only the state changes matter.
+_WHOLE_HISTORY: Final = 500
 _READ_DELAYS: Final = (*RETRY_DELAYS, 0.5, 0.0)
 # How long a read waits for a lagging replica, in seconds.
 REPLICA_LAG_TIMEOUT: Final = sum(_READ_DELAYS)
@@ -50,6 +54,13 @@ class HistorySlice(Value, frozen=True):
 
     entries: list[Entry]
     newest: int
+
+
+class HistoryPart(Value, frozen=True):
+    """Messages of one job; `count` is the number of all its messages that could be read."""
+
+    messages: list[LogMessage]
+    count: int
 
 
 class Histories:
@@ -91,19 +102,48 @@ class Histories:
             await asyncio.sleep(delay)
         return found
 
+    async def first_messages(self, job: JobAddress, limit: int, *, after: int = 0) -> HistoryPart:
+        """Returns at most `limit` messages after a sequence, and how many there are."""
+        return await self._read(job, subjects.history(job), after, limit)
+
+    async def state_changes(self, job: JobAddress) -> list[LogMessage]:
+        """Returns the messages under the subjects of all events except notes.
+
+        A job may have thousands of notes and few other events. Each kind of event is read by
+        itself, because the admin runtime may only create consumers with a single filter.
+        """
+        kinds = [kind for kind in EventKind if kind not in NOTES]
+        reads = (self._read(job, subjects.lifecycle(job, kind), 0, None) for kind in kinds)
+        found = [message for part in await asyncio.gather(*reads) for message in part.messages]
+        return sorted(found, key=lambda message: message.sequence)
+
+    async def deciding_messages(self, job: JobAddress) -> list[LogMessage]:
+        """Returns all messages of a job, or only its state changes if it has very many."""
+        begin = await self.first_messages(job, _WHOLE_HISTORY)
+        return (
+            begin.messages if begin.count <= len(begin.messages) else await self.state_changes(job)
+        )
+
     async def _all_messages(self, job: JobAddress, after: int) -> list[LogMessage]:
-        """Returns all messages or raises NotConfirmed; never returns a part.
+        return (await self._read(job, subjects.history(job), after, None)).messages
+
+    async def _read(
+        self, job: JobAddress, subject: str, after: int, limit: int | None
+    ) -> HistoryPart:
+        """Returns as many messages as wanted or raises NotConfirmed; never returns fewer.
 
         A read that broke off, or during which messages were purged, starts again.
         """
-        consumer = self._consumer(subjects.history(job), after + 1)
+        consumer = self._consumer(subject, after + 1)
         what = f"a read of the history of {job.job_id}"
         for _ in range(_READ_ATTEMPTS):
             try:
                 async with open_ephemeral_consumer(self._connection, consumer) as pull:
-                    found = [log_message(*delivered) async for delivered in pull.drain()]
-                if len(found) == pull.pending:
-                    return found
+                    drained = pull.drain(limit)
+                    found = [log_message(*delivered) async for delivered in drained]
+                wanted = pull.pending if limit is None else min(limit, pull.pending)
+                if len(found) == wanted:
+                    return HistoryPart(found, pull.pending)
             except (ConnectionLost, NotConfirmed):
                 if self._connection.is_closed:
                     raise NotConfirmed(what, None, job.job_id) from None

@@ -13,13 +13,14 @@ import orjson
 from trellis_jobs.contract.features import LEVEL_2_11, LEVEL_2_12, LEVEL_2_14, Features
 from trellis_jobs.errors import InfrastructureError, NotConfirmed
 from trellis_jobs.jetstream.client import api
-from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
+from trellis_jobs.jetstream.client.other_user import as_other_user
 from trellis_jobs.jetstream.client.replication import is_live
-from trellis_jobs.jetstream.client.user_keys import is_seed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 
 log = logging.getLogger(__name__)
 
@@ -82,21 +83,12 @@ async def _system_connection(
 ) -> AsyncIterator[Connection]:
     """Connect to the system account, given as a URL with user and password, or as a file."""
     system = await Connection.open(
-        _system_options(options, system_account), name="jobs replica probe"
+        as_other_user(options, system_account), name="jobs replica probe"
     )
     try:
         yield system
     finally:
         await system.close()
-
-
-def _system_options(options: ConnectOptions, given: str) -> ConnectOptions:
-    if "://" in given:
-        return ConnectOptions(servers=given, tls=options.tls, tls_first=options.tls_first)
-    credentials = {"nkey" if is_seed(given) else "credentials": given}
-    return ConnectOptions(
-        servers=options.servers, tls=options.tls, tls_first=options.tls_first, **credentials
-    )
 
 
 async def _count_replicas(system: Connection) -> int:

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 # CatchUp.SKIP creates the job of a tick that is late by at most this time.
 GRACE: Final = timedelta(seconds=60)
 _MICROSECOND: Final = timedelta(microseconds=1)
+# Between two deliveries of an alarm that only processes of another version can handle.
+_SHORTEST_HANDOVER: Final = timedelta(seconds=5)
+_LONGEST_HANDOVER: Final = timedelta(minutes=5)
 _CHUNK: Final = 100
 
 
@@ -78,6 +81,15 @@ def waits_since(record: ScheduleRecord, stored_at: datetime) -> datetime | None:
         return stored_at
     due = next_fire_time(record)
     return None if due is None else max(due, stored_at)
+
+
+def handover_delay(waited: timedelta) -> timedelta:
+    """When an alarm is delivered again that this process left to processes of another version.
+
+    Every 5 s at first, as during a deploy, and later at most every 5 minutes: perhaps no code of
+    the service knows the queue any more. `waited` is how long ago the alarm was due.
+    """
+    return min(max(_SHORTEST_HANDOVER, waited / 10), _LONGEST_HANDOVER)
 
 
 def fire(record: ScheduleRecord, *, now: datetime, previous: JobState | None = None) -> Decision:

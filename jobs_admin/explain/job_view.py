@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from jobs_admin.api.views.jobs import JobView, LogLineView
 from trellis_jobs.model import events as e
-from trellis_jobs.model.timeline import TimelineEntry
 from trellis_jobs.wire import jobs as wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trellis_jobs.model.timeline import TimelineEntry
 
 
 def view_of(history: Sequence[TimelineEntry]) -> JobView | None:

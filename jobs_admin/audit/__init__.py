@@ -1,0 +1,1 @@
+"""What operators did that is not an event of a job: records in JOBS_CONTROL."""

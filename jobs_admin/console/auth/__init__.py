@@ -1,0 +1,1 @@
+"""Signing in to the console: passwords, bearer tokens, or a proxy that has signed users in."""

@@ -1,0 +1,1 @@
+"""Charts as SVG: their geometry is computed here, and templates draw it."""

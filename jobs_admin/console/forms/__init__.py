@@ -1,0 +1,1 @@
+"""Forms that are made from JSON Schemas, and payloads that are made from forms."""

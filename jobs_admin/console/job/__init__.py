@@ -1,0 +1,1 @@
+"""What the screens of a job show, computed from its log."""

@@ -1,0 +1,1 @@
+"""One file per screen: it reads from the admin runtime, and fills its template."""

@@ -1,0 +1,1 @@
+"""Tests of bundles: a job in a file."""
