@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def role_connections(console: ConsoleOptions, viewer: ConnectOptions) -> dict[Role, ConnectOptions]:
     """A role without credentials does not exist, unless roles share the viewer's connection.
 
-    They do by --share-connection, and where no credentials of roles are given and users do not sign in
-    on a loopback address: then the person who started the console is the only one who uses it, and
-    its NATS credentials are theirs.
+    They do by --share-connection, and on a loopback address where no credentials of roles are given
+    and users do not sign in: then the person who started the console is the only one who uses it,
+    and its NATS credentials are theirs.
     """
     given = console.credentials
     is_own = not given and not console.auth and is_loopback(console.host)

@@ -26,7 +26,7 @@ class SignInKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInSettings:
-    """`kinds` is empty where users do not sign in. `is_open` permits that also beyond this machine."""
+    """`kinds` is empty where users do not sign in. `is_open` permits that on any address."""
 
     kinds: tuple[SignInKind, ...] = ()
     users: Path | None = None
