@@ -51,6 +51,7 @@ def test_a_hash_says_nothing_about_its_password_and_matches_only_it() -> None:
         str(ANNS).replace("32768", "-1"),
         str(ANNS)[:-8],
     ],
+    ids=["none", "text", "short", "kind", "costly", "no cost", "negative", "cut"],
 )
 def test_what_is_no_hash_is_refused_and_not_quoted(text: str) -> None:
     with pytest.raises(InvalidHash) as refused:

@@ -203,19 +203,11 @@ async def test_a_worker_is_made_quiet_with_a_reason_and_takes_jobs_again(shop: S
 
 async def test_a_directive_to_all_workers_or_to_none_is_refused(shop: Shop) -> None:
     every = await shop.console.send("/workers/direct", state="terminate", reason="why")
-<<<<<<< HEAD
-    none = await shop.console.send(
-        "/workers/direct", state="quiet", service="nowhere", reason="why"
-    )
-    odd = await shop.console.send("/workers/direct", state="dance", service="shop", reason="why")
-    assert (every.status_code, none.status_code, odd.status_code) == (422, 422, 422)
-=======
     unmatched = await shop.console.send(
         "/workers/direct", state="quiet", service="nowhere", reason="why"
     )
     odd = await shop.console.send("/workers/direct", state="dance", service="shop", reason="why")
     assert (every.status_code, unmatched.status_code, odd.status_code) == (422, 422, 422)
->>>>>>> c-ops
 
 
 async def test_the_system_shows_streams_loops_and_versions(shop: Shop) -> None:
