@@ -57,12 +57,26 @@ SHOP: Final = example_jobs(
 )
 _PARAMETER: Final = re.compile(r"\{(\w+)(?::\w+)?\}")
 # What a page needs in its query, where it shows nothing without.
+
+
+def _name(ref: JobRef[Any]) -> str:
+    return f"{ref.address.service}/{ref.address.job_type}/{ref.id}"
+
+
 _QUERIES: Final[dict[str, Any]] = {
-    "/diff": lambda made: {"a": made.jobs["dead"].id, "b": made.jobs["completed"].id},
+    "/diff": lambda made: {"a": _name(made.jobs["dead"]), "b": _name(made.jobs["completed"])},
     "/jobs/change": lambda _: {"q": "state:dead", "verb": "replay", "all": "1"},
 }
 # Downloads, and parts that a script of a page asks for.
-_NOT_PAGES: Final = frozenset({"/jobs.{format}", "/jobs/suggest", "/live/events"})
+_NOT_PAGES: Final = frozenset(
+    {
+        "/jobs.{format}",
+        "/jobs/suggest",
+        "/jobs/{service}/{type}/{id}/bundle",
+        "/jobs/{service}/{type}/{id}/raw/{what}",
+        "/live/events",
+    }
+)
 
 
 @dataclass
