@@ -23,6 +23,9 @@ from benchmarks import (
     rounds,
     total_limit,
 )
+from benchmarks import (
+    console as console_pages,
+)
 from benchmarks.keyed_report import keyed_report, keyed_table
 from benchmarks.report import Report, Say, report, table
 from benchmarks.scale import pieces
@@ -141,6 +144,12 @@ def _projection(url: str, _: Traffic, options: Options, say: Say) -> tuple[Repor
     return {"projection": figures}, projection.table(figures)
 
 
+def _console(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
+    size = console_pages.LARGE if options.million else console_pages.USUAL
+    figures = console_pages.measure(url, console_pages.QUICK if options.quick else size, say)
+    return {"console": figures}, Group(console_pages.table(figures))
+
+
 def _commands(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
     figures = commands.measure(url, commands.QUICK if options.quick else commands.USUAL, say)
     return {"commands": figures}, Group(commands.table(figures))
@@ -163,6 +172,7 @@ PARTS: Final = {
     "keys": _keys,
     "projection": _projection,
     "commands": _commands,
+    "console": _console,
     "operations": _operations,
 }
 OTHERS: Final = {
