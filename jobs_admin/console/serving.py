@@ -74,8 +74,8 @@ def _listen(config: ConsoleConfig) -> socket.socket:
         listening = socket.create_server(address[:2], family=family)
     except (OSError, OverflowError) as error:
         raise PortUnavailable(config.host, config.port, str(error), option="--port") from error
-    # Connections inherit it. asyncio does not set it on them, because their protocol is unspecified,
-    # and a reply of several parts would then wait 40 ms for an acknowledgement.
+    # Connections inherit it. asyncio does not set it on them, as their protocol is unspecified, and
+    # a reply of several parts would then wait 40 ms for an acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
         # Connections inherit this, too. One whose client takes no data for this long is closed.
