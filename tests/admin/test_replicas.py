@@ -129,7 +129,8 @@ async def test_one_that_only_answers_reads_the_file_of_another(
             daemon_at(server.url, path, mode=Mode.RPC_ONLY) as answering,
             AdminClient.connect(server.url, by="ann") as client,
         ):
-            assert list(answering.loops.all) == ["worker records", "schedule records"]
+            names = ["worker records", "audit records", "schedule records"]
+            assert list(answering.loops.all) == names
             assert (await client.get(before.id)).state is JobState.PENDING
             after = await jobs.work.create(Task(text="new"))
             assert (await client.get(after.id)).payload == Task(text="new").model_dump()

@@ -11,12 +11,16 @@ TAKEN: Final = {
     for name, command in commands()
 }
 # They run for long, or write what is no answer.
-WITHOUT_JSON: Final = {"worker", "dev", "admin serve", "credentials new", "contract generate"}
+WITHOUT_JSON: Final = {
+    *("worker", "dev", "admin serve", "credentials new", "contract generate"),
+    *("console serve", "console password", "console token", "jobs export"),
+}
 WITHOUT_TIMES: Final = WITHOUT_JSON | {
-    *("top", "doctor", "permissions", "keys list", "queues resume", "admin due"),
+    *("top", "doctor", "permissions", "queues resume", "admin due"),
     *("infra plan", "infra check", "infra apply", "contract show", "contract diff"),
     *("projection status", "projection rebuild", "projection verify", "projection ignored"),
     *("schedules next", "schedules trigger", "schedules delete"),
+    *("jobs run-local", "jobs suggest"),
     "workers drain",
     "workers quiet",
     "workers resume",

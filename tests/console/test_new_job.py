@@ -51,7 +51,7 @@ async def test_the_preview_says_what_would_happen_and_creates_nothing(console: C
     assert "It would run at once" in reply.text
     assert "acme" in reply.text
     assert "trellis-jobs jobs create shop/charge" in reply.text
-    assert "No job matches" in (await console.see("/jobs")).text
+    assert "There are no jobs yet" in (await console.see("/jobs")).text
 
 
 async def test_a_form_that_is_sent_twice_creates_one_job(console: ConsoleLab) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import Invalid
+from jobs_admin.api.views.health import Mode
 from jobs_admin.api.views.workers import DirectiveOutcome, WorkerProcessView
 from jobs_admin.api.worker_filter import WorkerFilter
 from jobs_admin.config import AdminConfig
@@ -30,6 +31,7 @@ from jobs_admin.retention_policy import standard
 from jobs_admin.rpc.startup import until_readable
 from jobs_admin.workers.directives import WantedState, open_directives
 from tests import given
+from tests.admin.admin_lab import until_projected
 from tests.permissions.installation import ROOT_USER, Installation
 from tests.permissions.services import HOUSE, Chore, household, staff
 from tests.support.example_service import ExampleJobs
@@ -65,6 +67,9 @@ async def admin(installation: Installation, folder: Path, **changes: Any) -> Asy
     config = AdminConfig(nats=installation.access("jobs-admin"), path=folder / "jobs.sqlite")
     refused = installation.violations("jobs-admin")
     async with serving(dataclasses.replace(config, **changes)) as daemon:
+        if changes.get("mode") is not Mode.RPC_ONLY:
+            # It answers already while it makes its projection, and refuses to read from it.
+            await until_projected(daemon, 1)
         yield daemon
     assert installation.violations("jobs-admin") == refused
 

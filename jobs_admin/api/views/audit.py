@@ -14,6 +14,7 @@ class AuditVerb(StrEnum):
     `retry` of a job is also that of a dead one: its event is the same as that of a replay.
     """
 
+    CREATE = "create"
     CANCEL = "cancel"
     RETRY = "retry"
     REPLAY = "replay"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -49,16 +50,18 @@ _HELP: Final = {
 
 
 def _option(name: str, panel: str | None = None, **more: Any) -> Any:
-    return _flag(f"--{name}", name, panel, **more)
+    return _flag(f"--{name}", name, _HELP[name], panel, **more)
 
 
 def _embedded(name: str, **more: Any) -> Any:
-    return _flag(f"--console-{name}", name, "Console", **more)
+    """Also the options that the help names begin with --console-."""
+    help = re.sub(r"--(?=[a-z])", "--console-", _HELP[name])
+    return _flag(f"--console-{name}", name, help, "Console", **more)
 
 
-def _flag(flag: str, name: str, panel: str | None, **more: Any) -> Any:
+def _flag(flag: str, name: str, help: str, panel: str | None, **more: Any) -> Any:
     variable = f"{_VARIABLES}_{name.replace('-', '_').upper()}"
-    return typer.Option(flag, envvar=variable, help=_HELP[name], rich_help_panel=panel, **more)
+    return typer.Option(flag, envvar=variable, help=help, rich_help_panel=panel, **more)
 
 
 _FILE: Final = {"metavar": "FILE", "dir_okay": False}
