@@ -141,13 +141,6 @@ WITHOUT_TURNS = (
     *("projector", "advisories", "operations"),
     *("worker records", "schedule records", "audit records"),
 )
-    "projector",
-    "advisories",
-    "operations",
-    "worker records",
-    "schedule records",
-    "audit records",
-)
 Change = Callable[[AdminClient, str], Any]
 
 

@@ -42,6 +42,8 @@ _CREATES: Final = (
     "it creates a job with the producer of services, whose deaths the scenario creating tries"
 )
 
+_CONSOLE: Final = "it asks the admin runtime, which has the points, and keeps nothing itself"
+
 # A module, or all of a package, and why a crash in it changes nothing.
 OUTSIDE: Final = {
     "trellis_jobs.jetstream.setup.permission_probe": _READS,
@@ -71,7 +73,19 @@ OUTSIDE: Final = {
     "jobs_admin.api.client": _OPERATORS,
     "jobs_admin.api.schedule_client": _OPERATORS,
     "jobs_admin.api.creation_client": _OPERATORS,
+    "jobs_admin.api.audit_client": _OPERATORS,
+    "jobs_admin.api.history_client": _OPERATORS,
+    "jobs_admin.audit.registry": _READS,
+    "jobs_admin.console": _CONSOLE,
     "jobs_admin.creation": _CREATES,
+    "jobs_admin.remembered": _READS,
+    "jobs_admin.rpc.audit_methods": _READS,
+    "jobs_admin.rpc.change_methods": _READS,
+    "jobs_admin.rpc.doctor_methods": _READS,
+    "jobs_admin.rpc.history_methods": _READS,
+    "jobs_admin.rpc.queue_facts": _READS,
+    "jobs_admin.rpc.suggest_methods": _READS,
+    "trellis_jobs.jetstream.log.tail": _READS,
     "jobs_admin.rpc.creation_methods": _CREATES,
     "jobs_admin.rpc.schedule_methods": _SCHEDULES,
     "jobs_admin.schedules": _SCHEDULES,

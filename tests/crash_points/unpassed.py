@@ -36,6 +36,30 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._handle:self._leave",
         "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._leave:self.alarms.has_newer",
     ),
+    "what consoles read and wait for: nothing is written": (
+        f"{_PROJECTOR}.wait_beyond:self._moved.wait",
+        "jobs_admin.rpc.job_methods:JobMethods.group_errors:error_groups",
+        "jobs_admin.rpc.job_methods:JobMethods.group_errors:self.clock.now",
+        "jobs_admin.rpc.job_methods:JobMethods.group_errors:wait_for_position",
+    ),
+    "a read of schedules that a replica answered with an older one: it is read again": (
+        *(
+            f"trellis_jobs.jetstream.schedules.records:ScheduleRecords.{point}"
+            for point in (
+                "_list:self._connection.wait_until_connected",
+                "_read_written:self._records.newest",
+                "_read_written:self._records.read_after",
+                "_replace_stale:self.find",
+                "find:self._read_written",
+            )
+        ),
+    ),
+    "schedules whose queue no worker knew: setting an alarm again is harmless at any time": (
+        *(
+            f"trellis_jobs.scheduler.declared_schedules:DeclaredSchedules.ring_waiting:{point}"
+            for point in ("asyncio.sleep", "self._waiting#2", "self.schedules.alarms.set")
+        ),
+    ),
     "an alarm of a schedule that comes too early: setting it again is harmless at any time": (
         "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._too_early:self.alarms.set_again",
     ),

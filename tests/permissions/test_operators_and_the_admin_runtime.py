@@ -67,7 +67,8 @@ async def admin(installation: Installation, folder: Path, **changes: Any) -> Asy
     config = AdminConfig(nats=installation.access("jobs-admin"), path=folder / "jobs.sqlite")
     refused = installation.violations("jobs-admin")
     async with serving(dataclasses.replace(config, **changes)) as daemon:
-        if changes.get("mode") is not Mode.RPC_ONLY:
+        log = await api.request(daemon.connection, "STREAM.INFO.JOBS")
+        if changes.get("mode") is not Mode.RPC_ONLY and log["state"]["messages"]:
             # It answers already while it makes its projection, and refuses to read from it.
             await until_projected(daemon, 1)
         yield daemon

@@ -123,6 +123,11 @@ function stopListening() {
   delete document.documentElement.dataset.live;
 }
 
+// A reply that comes after its user has paused the page does not change it.
+document.addEventListener("htmx:before:swap", (event) => {
+  if (isPaused) event.preventDefault();
+});
+
 function setPaused(paused) {
   isPaused = paused;
   sessionStorage.setItem("live", paused ? "paused" : "on");
