@@ -187,7 +187,7 @@ def _project_job(
             row.last_sequence, row.last_stored_at = entry.sequence, stored_at
             if row.job is not before:
                 _note(row, entry.event, changes)
-                _note_operator(entry, stored_at, changes)
+                _note_operator(entry, row, stored_at, changes)
             # An event that is only a note leaves the job where it stands.
             if before is None or row.job.status is not before.status:
                 _count(row, before, entry.event, stored_at, changes)
@@ -202,10 +202,11 @@ def _note(row: JobRow, event: Event, changes: Changes) -> None:
         _number_lines(row, event.notes.lines, changes)
 
 
-def _note_operator(entry: Entry, stored_at: int, changes: Changes) -> None:
+def _note_operator(entry: Entry, row: JobRow, stored_at: int, changes: Changes) -> None:
     event = entry.event
     if isinstance(event, (Described, Decided)):
-        verb = operator_action(event, moment_of(stored_at * 1000))
+        is_first = entry.sequence == row.number
+        verb = operator_action(event, moment_of(stored_at * 1000), is_first=is_first)
         if verb is not None:
             changes.actions.append(OperatorAction(entry.sequence, stored_at, verb, event))
 

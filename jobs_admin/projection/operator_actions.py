@@ -25,14 +25,19 @@ _VERBS: Final[dict[type[e.Event], AuditVerb]] = {
 }
 
 
-def operator_action(event: e.Described | e.Decided, stored_at: datetime) -> AuditVerb | None:
+def operator_action(
+    event: e.Described | e.Decided, stored_at: datetime, *, is_first: bool = False
+) -> AuditVerb | None:
     """What an operator did with this event; None if no operator did, or an operation.
 
+    `is_first`: it is the first event of its job, so that the operator created the job.
     `stored_at` is the server's time: a job that is moved to an earlier time is to run at once.
     """
     is_own = event.request is None and event.by in (None, event.job.service)
     if is_own or is_operation_id(event.request):
         return None
+    if is_first and isinstance(event, e.Created | e.Scheduled):
+        return AuditVerb.CREATE
     if isinstance(event, e.Scheduled) and event.run_at <= stored_at:
         return AuditVerb.RUN_NOW
     return _VERBS.get(type(event))

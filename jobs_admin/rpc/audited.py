@@ -1,6 +1,6 @@
 """Records the changes that operators make through RPCs, in one place around their methods.
 
-Changes of one job are not recorded here, except its creation: their events say who made them.
+Changes of one job are not recorded here: their events say who made them, and why.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from jobs_admin.api.contract import RPCS, Rpcs
 from jobs_admin.api.error_envelope import Fault
 from jobs_admin.api.views.audit import AuditedChange, AuditTarget, AuditVerb
-from jobs_admin.api.views.creation import CreationOutcome
 from jobs_admin.api.views.schedules import TriggeredSchedule
 from jobs_admin.audit.changes import queue_change, worker_changes
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from jobs_admin.api import inputs, schedule_inputs
-    from jobs_admin.api.views.creation import CreateReply
     from jobs_admin.api.views.jobs import JobSecrets
     from jobs_admin.api.views.operations import OneOperation, Operated, OperationView
     from jobs_admin.api.views.workers import DirectedWorkers
@@ -28,11 +26,11 @@ if TYPE_CHECKING:
 # What a request did, from its input and its reply.
 Describe: TypeAlias = "Callable[[Any, Any], Iterable[AuditedChange]]"
 
-_CREATED: Final = frozenset({CreationOutcome.ACCEPTED, CreationOutcome.REPLACED})
 # The events of these changes are their records (projection/operator_actions.py).
 RECORDED_AS_EVENTS: Final = frozenset(
     rpc.name
     for rpc in (
+        Rpcs.CREATE,
         Rpcs.CANCEL,
         Rpcs.RETRY,
         Rpcs.REPLAY_DLQ,
@@ -135,21 +133,7 @@ def _revealed(_: Any, reply: JobSecrets) -> Iterator[AuditedChange]:
     )
 
 
-def _created(_: Any, reply: CreateReply) -> Iterator[AuditedChange]:
-    """Nothing for a preview, or if no job was created."""
-    created = reply.created
-    if created is not None and created.outcome in _CREATED:
-        yield AuditedChange(
-            verb=AuditVerb.CREATE,
-            target=AuditTarget.JOB,
-            service=created.service,
-            type=created.type,
-            id=created.id,
-        )
-
-
 RECORDS: Final[Mapping[str, Describe]] = {
-    Rpcs.CREATE.name: _created,
     Rpcs.PAUSE_QUEUE.name: _queue(AuditVerb.PAUSE),
     Rpcs.RESUME_QUEUE.name: _queue(AuditVerb.RESUME),
     Rpcs.PUT_SCHEDULE.name: _schedule(AuditVerb.PUT),

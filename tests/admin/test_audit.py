@@ -97,6 +97,31 @@ def test_an_event_is_an_action_of_an_operator_or_not(
     assert operator_action(event, given.after(60)) is verb
 
 
+@pytest.mark.parametrize(
+    ("event", "verb"),
+    [
+        (given.created(by="ann", request="r-1"), AuditVerb.CREATE),
+        (given.scheduled(by="ann", request="r-1"), AuditVerb.CREATE),
+        (given.created(), None),
+        (given.retried(by="ann", request="r-1"), AuditVerb.RETRY),
+    ],
+)
+def test_the_first_event_of_a_job_by_an_operator_is_its_creation(
+    event: e.Described, verb: AuditVerb | None
+) -> None:
+    """The first that is left of a job may be `retried`, if retention removed its earlier runs."""
+    assert operator_action(event, given.after(60), is_first=True) is verb
+
+
+async def test_a_job_that_an_operator_creates_is_listed_once(lab: AdminLab) -> None:
+    async with worker(lab.url, "work"):
+        creation = lab.client.creation
+        created = await creation.create("lab", "work", Task().model_dump(), reason="a complaint")
+        page = await lab.client.audit.list(min_seq=created.seq or 0)
+    [entry] = [each for each in page.entries if each.id == created.id]
+    assert (entry.verb, entry.reason) == ("create", "a complaint")
+
+
 async def test_pauses_of_queues_are_recorded(lab: AdminLab) -> None:
     async with worker(lab.url, "slow"):
         await lab.client.pause_queue("lab", "slow", reason="the bank is away")
