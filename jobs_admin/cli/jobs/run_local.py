@@ -7,8 +7,9 @@ import pdb
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
@@ -31,8 +32,13 @@ from trellis_jobs.model.json_values import Json
 from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.states import JobState
 from trellis_jobs.service.queue import Queue
-from trellis_jobs.testing.handler_run import HandlerRun
-from trellis_jobs.testing.recording_job import RecordedCalls
+
+if TYPE_CHECKING:
+    from trellis_jobs.testing.handler_run import HandlerRun
+    from trellis_jobs.testing.recording_job import RecordedCalls
+
+# Loaded when a handler is run: it loads a server in memory, and the other commands need none.
+_HANDLER_RUN: Final = "trellis_jobs.testing.handler_run"
 
 
 def run_local(
@@ -140,7 +146,7 @@ async def _run(
     bundle: JobBundle, queue: Queue[Any, Any], payload: Json, tries: int, printer: _Printer
 ) -> _Handled:
     job = bundle.job
-    run: HandlerRun[Any, Any] = HandlerRun(
+    run: HandlerRun[Any, Any] = import_module(_HANDLER_RUN).HandlerRun(
         queue,
         _decoded(queue, payload, job.run.version),
         version=job.run.version,
