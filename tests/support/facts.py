@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, overload
 
 T = TypeVar("T")
 
-DEADLINE: Final = 20.0
+DEADLINE: Final = 60.0
 _POLL_INTERVAL: Final = 0.01
 
 
