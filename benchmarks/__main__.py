@@ -23,9 +23,7 @@ from benchmarks import (
     rounds,
     total_limit,
 )
-from benchmarks import (
-    console as console_pages,
-)
+from benchmarks import console as pages
 from benchmarks.keyed_report import keyed_report, keyed_table
 from benchmarks.report import Report, Say, report, table
 from benchmarks.scale import pieces
@@ -37,6 +35,7 @@ from trellis_jobs.embedded import EmbeddedServer
 LATEST: Final = Path(__file__).parent / "results" / "latest.json"
 BESIDE_ADMIN: Final = LATEST.with_name("admin.json")
 BEATS: Final = LATEST.with_name("beats.json")
+PAGES: Final = LATEST.with_name("console.json")
 DELAYS: Final = LATEST.with_name("delays.json")
 RECOVERY: Final = LATEST.with_name("recovery.json")
 RETRIES: Final = LATEST.with_name("retries.json")
@@ -105,6 +104,15 @@ def _delays(options: Options, console: Console) -> None:
     console.print(delays.table(measured), f"written to {written}")
 
 
+def _pages(options: Options, console: Console) -> None:
+    written, size = options.json or PAGES, pages.LARGE if options.million else pages.USUAL
+    with console.status("starting") as status, EmbeddedServer.start() as server:
+        measured = pages.measure(server.url, pages.QUICK if options.quick else size, status.update)
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(measured, indent=2) + "\n")
+    console.print(pages.table(measured), f"written to {written}")
+
+
 def _recovery(options: Options, console: Console) -> None:
     written = options.json or RECOVERY
     with console.status("starting") as status:
@@ -144,12 +152,6 @@ def _projection(url: str, _: Traffic, options: Options, say: Say) -> tuple[Repor
     return {"projection": figures}, projection.table(figures)
 
 
-def _console(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
-    size = console_pages.LARGE if options.million else console_pages.USUAL
-    figures = console_pages.measure(url, console_pages.QUICK if options.quick else size, say)
-    return {"console": figures}, Group(console_pages.table(figures))
-
-
 def _commands(url: str, _: Traffic, options: Options, say: Say) -> tuple[Report, Group]:
     figures = commands.measure(url, commands.QUICK if options.quick else commands.USUAL, say)
     return {"commands": figures}, Group(commands.table(figures))
@@ -172,13 +174,13 @@ PARTS: Final = {
     "keys": _keys,
     "projection": _projection,
     "commands": _commands,
-    "console": _console,
     "operations": _operations,
 }
 OTHERS: Final = {
     "scale": _scale,
     "admin": _admin,
     "beats": _beats,
+    "console": _pages,
     "delays": _delays,
     "recovery": _recovery,
     "retries": _retries,
