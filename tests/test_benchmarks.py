@@ -17,7 +17,7 @@ from trellis_jobs.contract.topology import KEYS, LOG, WORK
 from trellis_jobs.model.states import JobState
 
 # The fixture starts some forty processes, one after the other.
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parent.parent
 
