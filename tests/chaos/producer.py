@@ -15,6 +15,7 @@ from tests.chaos.notebook import Notebook
 from tests.chaos.schedule_changer import ScheduleChanger, pause_as_operator_until
 from tests.chaos.workload import CHAOS, Move, Wish, wish
 from tests.support.example_service import ExampleJobs, Report, Task
+from tests.support.facts import DEADLINE
 from trellis_jobs import Accepted, JobRef, Queue, Replaced, Service
 from trellis_jobs.errors import JobExists, JobsError
 
@@ -107,7 +108,7 @@ async def _main(url: str, folder: Path, seed: str) -> None:
     notebook = Notebook(folder / "notes")
     name = f"{folder.parent.name}-{folder.name}"
     async with (
-        service.connect(url, workers=False),
+        service.connect(url, workers=False, connect_timeout=DEADLINE),
         AdminClient.connect(url, by="operator", timeout=TIMEOUT) as client,
         asyncio.TaskGroup() as tasks,
     ):

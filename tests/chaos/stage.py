@@ -13,6 +13,7 @@ from tests.chaos import actors
 from tests.chaos.actors import Actor, Kind
 from tests.chaos.workload import CHAOS
 from tests.support.cluster import SIZE, Cluster, Routes, address, cluster, free_ports
+from tests.support.facts import DEADLINE
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from trellis_jobs import Service
 from trellis_jobs.embedded import HOST, EmbeddedServer
@@ -126,5 +127,7 @@ def _url(way: Sequence[FaultProxy]) -> str:
 
 
 async def _provision(servers: Servers) -> None:
-    async with Service(CHAOS).connect(servers.url, workers=False, replicas=len(servers.nodes)):
+    async with Service(CHAOS).connect(
+        servers.url, workers=False, replicas=len(servers.nodes), connect_timeout=DEADLINE
+    ):
         pass

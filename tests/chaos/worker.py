@@ -17,6 +17,7 @@ from typing import cast
 from tests.chaos.notebook import Notebook
 from tests.chaos.workload import CHAOS, QUEUES
 from tests.support.example_service import Report, Task, perform
+from tests.support.facts import DEADLINE
 from trellis_jobs import ActiveJob, Service, Snooze
 from trellis_jobs.environment import utc_now
 from trellis_jobs.worker.running_job import RunningJob
@@ -67,7 +68,7 @@ async def _main(url: str, folder: Path) -> None:
     hands = Hands(Notebook(folder / "notes"))
     for queue in QUEUES:
         getattr(service.jobs, queue).handle(hands.handle)
-    async with service.connect(url):
+    async with service.connect(url, connect_timeout=DEADLINE):
         ending = asyncio.create_task(service.wait())
         await asyncio.sleep(0)  # now it listens to signals
         (folder / "ready").touch()

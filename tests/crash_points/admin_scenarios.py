@@ -26,7 +26,7 @@ from tests.crash_points.tripwire import Trap
 from tests.crash_points.work_scenarios import is_at_work, says
 from tests.keys.work_lab import KeyView
 from tests.support.example_service import Report, Task, TaskJobs
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from trellis_jobs import JobRef, Service, Workers
 from trellis_jobs.contract.topology import ADVISORIES, LOG, WORK, Topology, alarms_stream
 from trellis_jobs.environment import utc_now
@@ -50,7 +50,7 @@ async def projecting(stage: Stage) -> None:
         ref = await p.create(p.jobs.plain)
         file.write_bytes(RUBBISH)
         await stage.begin(parts.serve)
-        async with mill(stage.folder, calm=True).connect(stage.url):
+        async with mill(stage.folder, calm=True).connect(stage.url, connect_timeout=DEADLINE):
             await p.create(p.jobs.keyed)
             await p.until_over(ref)
         await projected(p)
@@ -136,7 +136,9 @@ async def recovering(stage: Stage) -> None:
             await p.until_all_are_out(p.jobs.lasting)
             second.kill()
         await p.until_over(last)
-        async with mill(stage.folder, calm=True).connect(stage.url, workers=Workers(["lasting"])):
+        async with mill(stage.folder, calm=True).connect(
+            stage.url, workers=Workers(["lasting"]), connect_timeout=DEADLINE
+        ):
             await p.until_over(*refs)
         await stage.until(partial(are_recovered, p, 2), "the records say that all is done")
         await stage.end()
@@ -170,7 +172,7 @@ async def ordering(stage: Stage) -> None:
         held = await p.create(jobs.keyed, "wait")
         await p.lose_a_worker(held)
         workers = Workers(["plain", "single", "newest"])
-        async with mill(stage.folder).connect(stage.url, workers=workers):
+        async with mill(stage.folder).connect(stage.url, workers=workers, connect_timeout=DEADLINE):
             failed = [await p.create(queue, "give up") for queue in (jobs.plain, jobs.newest)]
             dead = [await p.create(jobs.single, "always fail") for _ in range(2)]
             await p.until_over(*failed, *dead)
@@ -214,7 +216,7 @@ async def moving(stage: Stage) -> None:
         await purge(p.raw, alarms_stream("mill"))
         left = [*waiting, delayed[0], *delayed[2:]]
         await stage.until(partial(have_alarms, p, len(left)), "lost alarms are published again")
-        async with mill(stage.folder, calm=True).connect(stage.url):
+        async with mill(stage.folder, calm=True).connect(stage.url, connect_timeout=DEADLINE):
             await p.until_over(*left)
         await stage.end()
 
@@ -279,7 +281,7 @@ async def forgetting(stage: Stage) -> None:
     """Jobs that are over leave the log as soon as they can, and so does what is no event."""
     async with people(stage) as p:
         refs = [await p.create(queue) for queue in (p.jobs.plain, p.jobs.keyed)]
-        async with mill(stage.folder, calm=True).connect(stage.url):
+        async with mill(stage.folder, calm=True).connect(stage.url, connect_timeout=DEADLINE):
             await p.until_over(*refs)
             async with serving(parts.config(stage.url, stage.folder)):
                 await projected(p)
@@ -305,7 +307,9 @@ async def is_rid_of_junk(p: People) -> bool:
 
 def pulling(stage: Stage) -> AbstractAsyncContextManager[Service[TaskJobs]]:
     """A server gives a message up only when a worker requests the next one."""
-    return mill(stage.folder, calm=True).connect(stage.url, workers=Workers(["limited"]))
+    return mill(stage.folder, calm=True).connect(
+        stage.url, workers=Workers(["limited"]), connect_timeout=DEADLINE
+    )
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from typing import Final
 from tests.chaos.notebook import Notebook
 from tests.crash_points.mill import MILL
 from tests.support.example_service import Report, Task, TaskJobs
+from tests.support.facts import DEADLINE
 from trellis_jobs import JobRef, Queue, Service
 from trellis_jobs.errors import JobExists
 
@@ -24,7 +25,7 @@ IN_A_ROW: Final = 300
 async def delay(url: str, folder: Path) -> None:
     """No worker runs. Two jobs wait for their next try."""
     service, promised = Service(MILL), Notebook(folder / "promised")
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         await _create(service.jobs, promised)
         await _move(service.jobs, promised)
     (folder / "ready").touch()
@@ -69,7 +70,7 @@ async def _delayed(
 
 async def delay_in_a_row(url: str, folder: Path) -> None:
     service, promised = Service(MILL), Notebook(folder / "promised")
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         for ref in await service.jobs.plain.create_many([Task()] * IN_A_ROW, delay=SOON):
             promised.note(ref.id)
     (folder / "ready").touch()

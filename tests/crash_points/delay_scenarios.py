@@ -14,6 +14,7 @@ from tests.crash_points.mill import mill
 from tests.crash_points.stage import People, Stage, people
 from tests.keys.keyed_lab import EVENT_ANSWERED
 from tests.support.example_service import Report, Task
+from tests.support.facts import DEADLINE
 from tests.support.fault_proxy import Then, fault_proxy
 from trellis_jobs import JobRef
 from trellis_jobs.contract.topology import Topology, alarms_stream
@@ -70,7 +71,7 @@ async def delaying_without_schedules(stage: Stage) -> None:
 
 async def leave_in_retry(stage: Stage, p: People) -> None:
     """Two jobs wait for their next try, for some seconds, and no worker runs."""
-    async with mill(stage.folder).connect(stage.url):
+    async with mill(stage.folder).connect(stage.url, connect_timeout=DEADLINE):
         for queue, job_id in zip((p.jobs.plain, p.jobs.keyed), RETRYING, strict=True):
             ref = await queue.create(Task(do="later", seconds=FAR), job_id=job_id)
             await p.until_kind(ref, EventKind.RETRY)

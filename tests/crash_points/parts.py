@@ -17,7 +17,7 @@ from jobs_admin.retention_policy import RetentionPolicy
 from tests.chaos.notebook import Notebook
 from tests.crash_points.mill import MILL, QUEUES, mill
 from tests.support.example_service import Report, Task, TaskJobs
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from tests.support.lab import Probe, probe
 from trellis_jobs import Accepted, JobRef, Queue, Replaced, Service, Workers
 from trellis_jobs.contract.topology import LOG, TO_WORK, WORK, Config, Topology
@@ -46,7 +46,7 @@ _TIMEOUT: Final = 300.0
 
 def config(url: str, folder: Path, **changes: object) -> AdminConfig:
     told = {"provision": True, **OFTEN, **changes}
-    return AdminConfig(nats=url, path=folder / FILE, **told)  # type: ignore[arg-type]
+    return AdminConfig(nats=url, path=folder / FILE, connect_timeout=DEADLINE, **told)  # type: ignore[arg-type]
 
 
 async def work(url: str, folder: Path) -> None:
@@ -86,7 +86,9 @@ async def _work(
     queues: Sequence[str],
     total: int | None = None,
 ) -> None:
-    async with service.connect(url, workers=Workers(queues, total_concurrency=total)):
+    async with service.connect(
+        url, workers=Workers(queues, total_concurrency=total), connect_timeout=DEADLINE
+    ):
         ending = asyncio.create_task(service.wait())
         await asyncio.sleep(0)  # now it listens to signals
         (folder / "ready").touch()
@@ -96,7 +98,7 @@ async def _work(
 async def drain(url: str, folder: Path) -> None:
     """Work until nothing is left."""
     service = mill(folder)
-    async with service.connect(url):
+    async with service.connect(url, connect_timeout=DEADLINE):
         await service.drain()
     (folder / "ready").touch()
 
@@ -198,7 +200,7 @@ class _Promises:
 async def create(url: str, folder: Path) -> None:
     """No worker runs, so all of them wait."""
     service, promises = Service(MILL), _Promises(folder)
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         jobs = service.jobs
         await promises.create(jobs.plain, "plain-1")
         promises.keep(*await jobs.keyed.create_many([Task(key="many")] * 3))
@@ -219,7 +221,7 @@ async def create(url: str, folder: Path) -> None:
 async def press_in(url: str, folder: Path) -> None:
     """Into keys that are full of jobs which are dead, or were never born."""
     service, promises = Service(MILL), _Promises(folder)
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         jobs = service.jobs
         for _ in range(2):
             outcome = await jobs.newest.submit(Task())
@@ -235,7 +237,7 @@ async def press_in(url: str, folder: Path) -> None:
 async def replace(url: str, folder: Path) -> None:
     """Those that wait, one after the other."""
     service, promises = Service(MILL), _Promises(folder)
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         for _ in range(2):
             outcome = await service.jobs.newest.submit(Task())
             assert isinstance(outcome, Accepted | Replaced)
@@ -251,7 +253,7 @@ async def _admitted(queue: Queue[Task, Report]) -> JobRef[Report] | None:
 async def create_some(url: str, folder: Path) -> None:
     """Over a connection that is cut now and then."""
     service, promises = Service(MILL), _Promises(folder)
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         for number in range(6):
             await promises.create(service.jobs.plain, f"plain-{number}")
             keyed = await promises.create(service.jobs.keyed, f"keyed-{number}")
@@ -261,7 +263,7 @@ async def create_some(url: str, folder: Path) -> None:
 
 async def create_in_a_row(url: str, folder: Path) -> None:
     service, promises = Service(MILL), _Promises(folder)
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         promises.keep(*await service.jobs.plain.create_many([Task()] * IN_A_ROW))
     (folder / "ready").touch()
 
@@ -269,7 +271,7 @@ async def create_in_a_row(url: str, folder: Path) -> None:
 async def follow(url: str, folder: Path) -> None:
     """Others work: it asks for what becomes of its jobs, and cancels some."""
     service, promises = Service(MILL), _Promises(folder)
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         jobs = service.jobs
         for queue in (jobs.plain, jobs.keyed):
             ref = await promises.create(queue, f"{queue.type.name}-followed", "nap")

@@ -35,6 +35,7 @@ from tests.crash_points.mill import LIMITS, mill
 from tests.crash_points.parts import ARCHIVE, FILE, JUNK, config
 from tests.crash_points.schedule_parts import check_ticks, is_busy, records
 from tests.crash_points.stage import TIMEOUT, Stage
+from tests.support.facts import DEADLINE
 from tests.support.lab import Probe, probe
 from trellis_jobs.environment import utc_now
 from trellis_jobs.errors import JobsError
@@ -52,7 +53,7 @@ async def recover(stage: Stage) -> list[Violation]:
     """What is wrong although everybody had the time to put it right."""
     async with probe(stage.url) as raw:
         async with (
-            mill(stage.folder, calm=True).connect(stage.url),
+            mill(stage.folder, calm=True).connect(stage.url, connect_timeout=DEADLINE),
             serving(_config(stage), clock(_LATER)) as daemon,
         ):
             await forget_heartbeats(raw)

@@ -13,7 +13,7 @@ from tests.chaos.notebook import Notebook, notes_in
 from tests.chaos.violation import Violation
 from tests.crash_points.mill import MILL, Miller
 from tests.support.example_service import Report, Task, example_jobs
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from tests.support.lab import Probe
 from trellis_jobs import Cron, Every, Service
 from trellis_jobs.environment import utc_now
@@ -85,7 +85,7 @@ async def declare(url: str, folder: Path) -> None:
     async def are_there() -> bool:
         return {each.name for each in await schedules.list()} >= set(declared)
 
-    async with service.connect(url):
+    async with service.connect(url, connect_timeout=DEADLINE):
         await until(are_there, "the schedules are declared", deadline=300)
     (folder / "ready").touch()
 
@@ -93,7 +93,7 @@ async def declare(url: str, folder: Path) -> None:
 async def make_schedules(url: str, folder: Path) -> None:
     """Others work: it makes schedules, and changes those that it or another process has made."""
     service = Service(MILL)
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         schedules = service.jobs.plain.schedules
         made = next_ticks("made")
         await schedules.put(made.name, made.schedule)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.crash_points import parts
 from tests.crash_points.mill import MILL
 from tests.crash_points.stage import People, Stage, people
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from tests.support.former_installation import FIXED, install
 from tests.support.lab import probe
 from trellis_jobs import Service
@@ -46,7 +46,7 @@ async def repairing_the_source(stage: Stage) -> None:
 
 
 async def start_a_service(stage: Stage) -> None:
-    async with Service(MILL).connect(stage.url, workers=False):
+    async with Service(MILL).connect(stage.url, workers=False, connect_timeout=DEADLINE):
         pass
 
 

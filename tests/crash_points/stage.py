@@ -19,7 +19,7 @@ from tests.crash_points.victim import Part, Victim
 from tests.given import waiting
 from tests.keys.work_lab import KeyView, key_view
 from tests.support.example_service import Report, Task, TaskJobs
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from tests.support.lab import Probe, probe
 from tests.support.servers import NEWEST, start_version
 from trellis_jobs import JobRef, Queue, Service
@@ -202,7 +202,10 @@ class People:
 @asynccontextmanager
 async def people(stage: Stage) -> AsyncIterator[People]:
     service = Service(MILL)
-    async with service.connect(stage.url, workers=False), probe(stage.url) as raw:
+    async with (
+        service.connect(stage.url, workers=False, connect_timeout=DEADLINE),
+        probe(stage.url) as raw,
+    ):
         yield People(stage, service.jobs, raw)
 
 

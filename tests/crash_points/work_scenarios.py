@@ -18,6 +18,7 @@ from tests.crash_points.stage import People, Stage, people
 from tests.crash_points.tripwire import Trap
 from tests.keys.keyed_lab import EVENT_ANSWERED, KEY_WRITE_ANSWERED, Held, look_at
 from tests.support.example_service import Report, Task
+from tests.support.facts import DEADLINE
 from tests.support.fault_proxy import Then, fault_proxy
 from trellis_jobs import JobRef
 from trellis_jobs.contract.topology import KEYS, LOG, WORK, Topology, queue_consumer
@@ -45,7 +46,7 @@ async def creating(stage: Stage) -> None:
 
 
 async def following(stage: Stage) -> None:
-    async with mill(stage.folder).connect(stage.url):
+    async with mill(stage.folder).connect(stage.url, connect_timeout=DEADLINE):
         await stage.begin(parts.follow)
 
 
@@ -246,7 +247,7 @@ async def freezing(stage: Stage) -> None:
         await stage.begin(parts.work)
         await p.until_started(*refs)
         stage.signal(signal.SIGSTOP)
-        async with mill(stage.folder, calm=True).connect(stage.url):
+        async with mill(stage.folder, calm=True).connect(stage.url, connect_timeout=DEADLINE):
             await p.until_over(*refs)
         own = await p.create(jobs.plain, "wait")
         stage.signal(signal.SIGCONT)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.cli.command import COMMAND, ROOT, environment
+from tests.support.facts import DEADLINE
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client.connect_options import API_PREFIX, ConnectOptions
 from trellis_jobs.jetstream.client.connection import Connection
@@ -93,7 +94,7 @@ class Installation:
     @asynccontextmanager
     async def connection(self, name: str) -> AsyncIterator[Connection]:
         access = self.access(name).with_inbox_prefix(self.inbox(name))
-        connection = await Connection.open(access, name=name)
+        connection = await Connection.open(access, name=name, timeout=DEADLINE)
         try:
             yield connection
         finally:

@@ -120,7 +120,8 @@ async def test_operators_see_jobs_workers_keys_and_what_happened(
         await until_seen(reader, ref, JobState.ACTIVE)
         assert (await reader.explain(ref.id)).state is JobState.ACTIVE
         assert (await reader.health()).status == "ok"
-        assert len([entry async for entry in reader.events(ref.id)]) == 2
+        kinds = [entry.subject.rpartition(".")[2] async for entry in reader.events(ref.id)]
+        assert kinds[:2] == ["created", "started"]  # heartbeats may follow
         assert (await reader.get_key("house", "keyed", f"room:{room}")).active
         services = {service.name: service async for service in reader.services()}
         assert any(of.live_workers for of in services["house"].types if of.type == "keyed")

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Final
 
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from trellis_jobs.embedded import HOST, EmbeddedServer
 from trellis_jobs.errors import JobsError
 from trellis_jobs.jetstream.client import api
@@ -54,7 +54,7 @@ class Cluster:
 
     async def until_ready(self) -> None:
         """Until the cluster has a leader that knows all three and can place three replicas."""
-        connection = await Connection.open(self.url, name="cluster probe")
+        connection = await Connection.open(self.url, name="cluster probe", timeout=DEADLINE)
         try:
             await until(lambda: _places_three_replicas(connection), "the cluster is complete")
         finally:

@@ -15,7 +15,7 @@ from tests.support.example_service import (
     example_jobs,
     task_worker,
 )
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from trellis_jobs import JobRef, JobSnapshot, Service, Workers
 from trellis_jobs.contract.features import Features
 from trellis_jobs.jetstream.client import api
@@ -58,7 +58,9 @@ async def worker(
     url: str | ConnectOptions, *queues: str, grace: float = 5.0
 ) -> AsyncIterator[TaskWorker]:
     made = lab_worker(grace=grace)
-    async with made.service.connect(url, workers=Workers(queues=queues or None)):
+    async with made.service.connect(
+        url, workers=Workers(queues=queues or None), connect_timeout=DEADLINE
+    ):
         yield made
     made.go.set()
 
@@ -66,7 +68,7 @@ async def worker(
 @asynccontextmanager
 async def producer(url: str | ConnectOptions) -> AsyncIterator[TaskJobs]:
     service = Service(LAB)
-    async with service.connect(url, workers=False):
+    async with service.connect(url, workers=False, connect_timeout=DEADLINE):
         yield service.jobs
 
 
@@ -105,7 +107,7 @@ class Probe:
 
 @asynccontextmanager
 async def probe(url: str | ConnectOptions) -> AsyncIterator[Probe]:
-    connection = await Connection.open(url, name="probe")
+    connection = await Connection.open(url, name="probe", timeout=DEADLINE)
     try:
         features = await detect_features(connection)
         yield Probe(connection, EventLog(connection, features), features)
@@ -124,7 +126,9 @@ async def until_state(ref: JobRef[Any], state: JobState) -> JobSnapshot[Any]:
 async def dead_jobs(url: str, *errors: str, version: str | None = None) -> list[str]:
     """The ids of jobs that died of these, one after the other, in a version of the service."""
     made = task_worker(Service(LAB, version=version))
-    async with made.service.connect(url, workers=Workers(queues=["single"])):
+    async with made.service.connect(
+        url, workers=Workers(queues=["single"]), connect_timeout=DEADLINE
+    ):
         refs = [await made.jobs.single.create(Task(do="always fail", text=e)) for e in errors]
         for ref in refs:
             await until_state(ref, JobState.DEAD)

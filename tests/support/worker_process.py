@@ -17,7 +17,7 @@ from pathlib import Path
 
 import trellis_jobs
 from tests.support.example_service import Report, Task, TaskJobs, TaskWorker
-from tests.support.facts import until
+from tests.support.facts import DEADLINE, until
 from tests.support.lab import LAB, lab_worker
 from trellis_jobs import ActiveJob, Service, Workers
 from trellis_jobs.model import nak_timing
@@ -115,7 +115,7 @@ async def _main(
     for name in queues:
         getattr(service.jobs, name).handle(record)
     workers = Workers(concurrency=concurrency or None)
-    async with service.connect(url, workers=workers):
+    async with service.connect(url, workers=workers, connect_timeout=DEADLINE):
         ending = asyncio.create_task(service.wait())
         await asyncio.sleep(0)  # now it listens to signals
         (folder / "ready").touch()
