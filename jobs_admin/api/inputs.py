@@ -68,7 +68,11 @@ class Nothing(BaseModel):
     """Unknown fields are errors: a misspelt filter must not match every job."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=False, alias_generator=to_camel, populate_by_name=False
+        extra="forbid",
+        strict=False,
+        alias_generator=to_camel,
+        populate_by_name=False,
+        defer_build=True,  # a command sends few of the inputs
     )
 
 

@@ -16,7 +16,11 @@ class FilterFields(BaseModel):
     """All fields of a filter except the state, which requests about dead jobs do not take."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,
     )
 
     service: str | None = None

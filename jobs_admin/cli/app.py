@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from jobs_admin.cli.command_group import CommandGroup
 from jobs_admin.cli.exit_codes import print_traceback, report_error
 from jobs_admin.cli.logs import LogFormat, LogLevel, set_up_logs
 from jobs_admin.cli.option_groups import grouped
@@ -45,8 +46,8 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 
 
-def command_line(command: str | None = None) -> typer.Typer:
-    """Build the application with all commands, or with only one.
+def command_line(*words: str) -> typer.Typer:
+    """Build the application with all commands, or only with the one that the words begin with.
 
     Importing every command takes longer than most commands run.
     """
@@ -59,10 +60,11 @@ def command_line(command: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         callback=_global_options,
     )
-    for name in _names_to_load(command):
+    first, second, *_ = (*words, "", "")
+    for name in _names_to_load(first):
         found = getattr(import_module(COMMANDS[name]), name)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+        if isinstance(found, CommandGroup):
+            app.add_typer(found.commands(second), name=name)
         else:
             app.command()(grouped(found))
     return app
@@ -73,15 +75,15 @@ def main() -> None:
     sys.excepthook = print_traceback
     set_up_logs(LogFormat.TEXT, LogLevel.WARNING)
     try:
-        command_line(sys.argv[1] if len(sys.argv) > 1 else None)()
+        command_line(*sys.argv[1:])()
     except JobsError as error:
         sys.exit(report_error(error))
 
 
-def _names_to_load(command: str | None) -> Iterable[str]:
+def _names_to_load(command: str) -> Iterable[str]:
     if command == _VERSION:
         return ()
-    return (command,) if command is not None and command in COMMANDS else COMMANDS
+    return (command,) if command in COMMANDS else COMMANDS
 
 
 def _show_version(is_given: bool) -> None:

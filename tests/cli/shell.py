@@ -1,22 +1,27 @@
-"""The installed command, run to its end: in a pipe, or on a terminal with typed answers."""
+"""Commands, run to their end: in a pipe, or on a terminal with typed answers."""
 
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import pty
 import re
 import struct
-import subprocess
 import termios
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 
 import orjson
 
-from tests.cli.command import COMMAND, ROOT, environment
+from tests.cli.command import ROOT, environment
+from tests.support.command_server import CommandServer
 
+# Of a machine that has much else to do.
+TIMEOUT: Final = 120.0
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -39,18 +44,27 @@ class Ended:
 
 
 def shell(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Ended:
-    ended = subprocess.run(
-        (COMMAND, *arguments),
-        cwd=ROOT,
-        env=environment(env),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert "Traceback" not in ended.stderr, ended.stderr
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
+    ended = run_to_end(*arguments, stdin=stdin, env=environment(env))
+    assert "Traceback" not in ended.err, ended.err
+    return ended
+
+
+def run_to_end(*arguments: str, env: Mapping[str, str], stdin: str = "", cwd: Path = ROOT) -> Ended:
+    """`env` is the whole environment of the command."""
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        streams = (given.fileno(), out.fileno(), err.fileno())
+        process = _commands().start(arguments, cwd=cwd, env=env, streams=streams)
+        code = process.wait(TIMEOUT)
+        out.seek(0)
+        err.seek(0)
+        return Ended(code, out.read().decode(), err.read().decode())
+
+
+@functools.cache
+def _commands() -> CommandServer:
+    return CommandServer(ROOT, environment())
 
 
 def at_terminal(
@@ -59,22 +73,18 @@ def at_terminal(
     """`types`: what is typed before the command reads it."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = subprocess.Popen(
-        (COMMAND, *arguments),
+    process = _commands().start(
+        arguments,
         cwd=ROOT,
         env=environment({"TERM": "xterm-256color", **(env or {})}),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+        streams=(theirs, theirs, theirs),
     )
     os.close(theirs)
     try:
         os.write(ours, types.encode())
         printed = _everything_from(ours)
-        return Ended(process.wait(), printed)
+        return Ended(process.wait(TIMEOUT), printed)
     finally:
-        process.kill()
-        process.wait()
         os.close(ours)
 
 

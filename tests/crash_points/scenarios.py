@@ -66,5 +66,6 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         schedules.removing_schedules,
         schedules.making_schedules,
         schedules.firing_schedules,
+        schedules.ringing_late_schedules,
     )
 }

@@ -5,10 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from tests.crash_points import parts, schedule_parts
-from tests.crash_points.schedule_parts import is_busy, next_ticks, records
+from tests.crash_points.schedule_parts import SECOND, is_busy, next_ticks, records
 from tests.crash_points.stage import People, Stage, people
 from tests.support.example_service import Task
 from trellis_jobs import Every
+from trellis_jobs.contract.topology import alarms_stream
+from trellis_jobs.environment import utc_now
+from trellis_jobs.jetstream.client import api
+from trellis_jobs.scheduler.declared_schedules import LATE
 
 
 async def declaring_schedules(stage: Stage) -> None:
@@ -51,6 +55,20 @@ async def firing_schedules(stage: Stage) -> None:
         await p.jobs.strict.schedules.put("full", every_second(payload=wait))
         sparse = Every(2, payload=Task(), start=ticks.start, end=ticks.end)
         await p.jobs.plain.schedules.put("sparse", sparse)
+        await stage.begin(parts.work)
+        await stage.until(lambda: _is_quiet(p), "all ticks are decided, and have their jobs")
+        await stage.end()
+
+
+async def ringing_late_schedules(stage: Stage) -> None:
+    """No worker was up when they were due, and their alarms are lost."""
+    stage.repairs_alarms = False
+    async with people(stage) as p:
+        ticks = next_ticks("late", 2, after=1)
+        await p.jobs.plain.schedules.put(ticks.name, ticks.schedule)
+        ticks.promise(stage.folder)
+        await api.request(p.raw.connection, f"STREAM.PURGE.{alarms_stream('mill')}")
+        await stage.until(lambda: utc_now() > ticks.start + LATE + SECOND, "they are late")
         await stage.begin(parts.work)
         await stage.until(lambda: _is_quiet(p), "all ticks are decided, and have their jobs")
         await stage.end()

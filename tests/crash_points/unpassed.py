@@ -54,12 +54,6 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
             )
         ),
     ),
-    "schedules whose queue no worker knew: setting an alarm again is harmless at any time": (
-        *(
-            f"trellis_jobs.scheduler.declared_schedules:DeclaredSchedules.ring_waiting:{point}"
-            for point in ("asyncio.sleep", "self._waiting#2", "self.schedules.alarms.set")
-        ),
-    ),
     "an alarm of a schedule that comes too early: setting it again is harmless at any time": (
         "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._too_early:self.alarms.set_again",
     ),

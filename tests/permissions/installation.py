@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cli.command import COMMAND, ROOT, environment
+from tests.cli.command import environment
+from tests.cli.shell import Ended, run_to_end, shell
 from tests.support.facts import DEADLINE
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client.connect_options import API_PREFIX, ConnectOptions
@@ -38,15 +38,9 @@ ASKED_IN_VAIN: Final = re.compile(r"\$JS\.(PLATFORM\.)?API\.(INFO|STREAM\.INFO\.
 
 
 def printed(*arguments: str) -> str:
-    told = subprocess.run(
-        (COMMAND, "permissions", *arguments),
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return told.stdout
+    ended = shell("permissions", *arguments)
+    assert ended.code == 0, ended.err
+    return ended.out
 
 
 @dataclass(frozen=True)
@@ -70,16 +64,8 @@ class Installation:
     def inbox(self, name: str) -> str:
         return f"_INBOX_{name}" if name in self.prefixes else "_INBOX"
 
-    def command(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            (COMMAND, *arguments),
-            cwd=ROOT,
-            env=self.environment(name),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    def command(self, name: str, *arguments: str) -> Ended:
+        return run_to_end(*arguments, env=self.environment(name))
 
     def environment(self, name: str) -> dict[str, str]:
         """Of a command that is run as this user."""
@@ -124,7 +110,7 @@ def installed(shape: str, more: Mapping[str, str] | None = None) -> Iterator[Ins
             made = Installation(shape, server, prefixes)
             for service in SERVICES:
                 applied = made.command("provisioner", "infra", "apply", "--app", service, "--yes")
-                assert applied.returncode == 0, applied.stderr
+                assert applied.code == 0, applied.err
             yield made
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import orjson
 import pytest
 
 from jobs_admin.api.views.creation import CreationOutcome, WouldBe
@@ -55,8 +54,8 @@ async def test_who_may_not_create_is_refused_by_the_server(
                     await other.creation.create("house", "unattended", HALL)
         create = ("jobs", "create", "house/unattended", "{}")
         ended = await asyncio.to_thread(installation.command, "reader", *create)
-        assert (ended.returncode, ended.stdout) == (1, "")
-        assert "may not publish to rpc.v1.Jobs.Create" in ended.stderr
+        assert (ended.code, ended.out) == (1, "")
+        assert "may not publish to rpc.v1.Jobs.Create" in ended.err
 
 
 async def test_a_service_creates_its_own_jobs_with_the_command_and_no_admin_runtime(
@@ -65,8 +64,8 @@ async def test_a_service_creates_its_own_jobs_with_the_command_and_no_admin_runt
     create = ("jobs", "create", "--inbox-prefix", "_INBOX_house")
     own = ("house/unattended", "{}", "--json", "--by", "ann")
     ended = await asyncio.to_thread(installation.command, "house", *create, *own)
-    assert ended.returncode == 0, ended.stderr
-    assert orjson.loads(ended.stdout)["outcome"] == "accepted"
+    assert ended.code == 0, ended.err
+    assert ended.json["outcome"] == "accepted"
     other = await asyncio.to_thread(installation.command, "house", *create, "garden/work", "{}")
-    assert other.returncode == 1
-    assert "may not publish" in other.stderr
+    assert other.code == 1
+    assert "may not publish" in other.err

@@ -292,7 +292,7 @@ async def test_the_admin_runtime_repairs_alarms_and_doctor_looks_at_them(
         refs = await at_work.jobs.work.create_many([Chore() for _ in range(5)], delay=1.5)
         await api.request(root, f"STREAM.PURGE.{STREAM}")
         assert [await ref.wait(timeout=20) for ref in refs] == ["try 1"] * 5
-        told = orjson.loads((await command(installation, "reader", "doctor", "--json")).stdout)
+        told = orjson.loads((await command(installation, "reader", "doctor", "--json")).out)
         sections = {each["name"]: each["findings"] for each in told["sections"]}
         assert "alarms" not in told["notSeen"]
         assert sections["alarms"][0]["message"].startswith("checked by the admin runtime")
@@ -304,8 +304,8 @@ async def test_an_installation_is_updated_with_all_streams_for_alarms_without_an
 ) -> None:
     before = installation.violations("provisioner")
     planned = await command(installation, "provisioner", "infra", "plan", "--json")
-    assert planned.returncode == 0, planned.stderr
-    names = {each["name"] for each in orjson.loads(planned.stdout)["changes"]}
+    assert planned.code == 0, planned.err
+    names = {each["name"] for each in planned.json["changes"]}
     assert {"JOBS_ALARMS_house", "JOBS_ALARMS_garden", "JOBS_ALARMS_orchard"} <= names
     assert installation.violations("provisioner") == before
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.cli.command import ROOT
+from tests.cli.shell import run_to_end
 from tests.docs.test_commands import commands, every_command, words
 from tests.permissions.installation import ROOT_USER, Installation, installed
 from tests.permissions.services import Chore, household, staff
@@ -143,8 +143,8 @@ async def test_the_right_that_ages_of_the_oldest_job_need_is_enough_and_needed(
 
             await until(is_at_work, "it waits for a worker")
         listed = made.command("keeper", "queues", "list", "--json")
-        assert listed.returncode == 0, listed.stderr
-        queues = json.loads(listed.stdout)["queues"]
+        assert listed.code == 0, listed.err
+        queues = listed.json["queues"]
         [queue] = [each for each in queues if each["type"] == "unattended"]
         assert ("oldestAgeMs" in queue) is is_allowed
         assert (made.violations("keeper") == set()) is is_allowed
@@ -153,24 +153,17 @@ async def test_the_right_that_ages_of_the_oldest_job_need_is_enough_and_needed(
 async def run(
     installation: Installation, steps: Sequence[tuple[str, ...]], names: dict[str, str]
 ) -> list[tuple[int, str]]:
-    walk = [
-        (
+    ended = [
+        await asyncio.to_thread(
+            run_to_end,
+            *command.split(),
+            *(names.get(each, each) for each in rest),
             # Daemons and services know their inbox; commands that run as them are told.
-            {**installation.environment(who), "NATS_INBOX_PREFIX": installation.inbox(who)},
-            [*command.split(), *(names.get(each, each) for each in rest)],
+            env={**installation.environment(who), "NATS_INBOX_PREFIX": installation.inbox(who)},
         )
         for command, who, *rest in steps
     ]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.permissions.walk",
-        cwd=ROOT,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    told, _ = await process.communicate(json.dumps(walk).encode())
-    return [(code, output) for code, output in json.loads(told)]
+    return [(each.code, each.out + each.err) for each in ended]
 
 
 async def test_doctor_as_the_admin_runtime_sees_everything(installation: Installation) -> None:

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any, Final
 
 import orjson
@@ -32,6 +31,7 @@ from jobs_admin.rpc.startup import until_readable
 from jobs_admin.workers.directives import WantedState, open_directives
 from tests import given
 from tests.admin.admin_lab import until_projected
+from tests.cli.shell import Ended
 from tests.permissions.installation import ROOT_USER, Installation
 from tests.permissions.services import HOUSE, Chore, household, staff
 from tests.support.example_service import ExampleJobs
@@ -189,7 +189,7 @@ async def test_operators_pause_and_resume_queues_through_the_admin_runtime(
     async with admin(installation, tmp_path):
         refused = installation.violations("changer")
         paused = await command(installation, "changer", *PAUSE, "--for", "1h")
-        assert (paused.returncode, paused.stderr) == (0, "")
+        assert (paused.code, paused.err) == (0, "")
         limited = (await listed_queues(installation))["limited"]
         assert (limited["paused"], limited["pauseReason"], limited["pausedBy"]) == (
             True,
@@ -198,11 +198,11 @@ async def test_operators_pause_and_resume_queues_through_the_admin_runtime(
         )
         assert limited["drift"] == []
         resumed = await command(installation, "changer", "queues", "resume", "house/limited")
-        assert resumed.stdout.startswith("house/limited is resumed")
+        assert resumed.out.startswith("house/limited is resumed")
         assert installation.violations("changer") == refused
         denied = await command(installation, "reader", *PAUSE)
-        assert denied.returncode == 1
-        assert "may not publish to rpc.v1.Jobs.PauseQueue" in denied.stderr
+        assert denied.code == 1
+        assert "may not publish to rpc.v1.Jobs.PauseQueue" in denied.err
         assert not (await listed_queues(installation))["limited"]["paused"]
 
 
@@ -230,23 +230,23 @@ async def test_without_an_admin_runtime_only_rights_on_consumers_pause_a_queue(
 ) -> None:
     refused = installation.violations("keeper")
     paused = await command(installation, "keeper", *PAUSE)
-    assert (paused.returncode, paused.stderr) == (0, "")
+    assert (paused.code, paused.err) == (0, "")
     async with installation.connection(ROOT_USER) as root:
         recorded = await api.newest(root, "JOBS_CONTROL", subjects.audit_of(AuditRecorder.COMMAND))
     entry = orjson.loads(recorded.data)
     assert (entry["verb"], entry["type"], entry["by"]) == ("pause", "limited", "ann")
     resumed = await command(installation, "keeper", "queues", "resume", "house/limited")
-    assert resumed.stdout.startswith("house/limited is resumed")
+    assert resumed.out.startswith("house/limited is resumed")
     assert installation.violations("keeper") == refused
     missing = await command(installation, "changer", *PAUSE)
-    assert missing.returncode == 4
-    assert "no admin runtime answers rpc.v1.Jobs.PauseQueue" in missing.stderr
+    assert missing.code == 4
+    assert "no admin runtime answers rpc.v1.Jobs.PauseQueue" in missing.err
 
 
 async def listed_queues(installation: Installation) -> dict[str, dict[str, Any]]:
     ended = await command(installation, "reader", "queues", "list", "--json")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return {each["type"]: each for each in orjson.loads(ended.stdout)["queues"]}
+    assert (ended.code, ended.err) == (0, "")
+    return {each["type"]: each for each in ended.json["queues"]}
 
 
 async def test_doctor_checks_through_the_admin_runtime_what_an_operator_may_not(
@@ -254,17 +254,17 @@ async def test_doctor_checks_through_the_admin_runtime_what_an_operator_may_not(
 ) -> None:
     async with admin(installation, tmp_path):
         ended = await command(installation, "reader", "doctor", "--json")
-    told = orjson.loads(ended.stdout)
+    told = ended.json
     assert told["notSeen"] == []
     sections = {each["name"]: each["findings"] for each in told["sections"]}
     for name in ("streams", "readers", "clock"):
         assert sections[name][0]["message"].startswith("checked by the admin runtime")
     assert {"level": "fine", "message": "JOBS_WORK is up to date"} in sections["streams"]
     alone = await command(installation, "reader", "doctor", "--json")
-    assert {"streams", "readers", "clock"} <= set(orjson.loads(alone.stdout)["notSeen"])
+    assert {"streams", "readers", "clock"} <= set(alone.json["notSeen"])
 
 
-async def command(installation: Installation, who: str, *arguments: str) -> CompletedProcess[str]:
+async def command(installation: Installation, who: str, *arguments: str) -> Ended:
     return await asyncio.to_thread(installation.command, who, *arguments)
 
 
@@ -289,8 +289,8 @@ async def test_who_may_only_change_jobs_can_use_every_command_that_does(
             (("keys", "release", "house/keyed", "room:none", refs[0].id, "--yes"), 3),
         ):
             ended = await asyncio.to_thread(installation.command, "changer", *command)
-            assert ended.returncode == code, (command, ended.stdout, ended.stderr)
-            assert "permi" not in ended.stderr, (command, ended.stderr)
+            assert ended.code == code, (command, ended.out, ended.err)
+            assert "permi" not in ended.err, (command, ended.err)
         states = {(await ref.get()).state for ref in refs}
         assert states == {JobState.CANCELLED}
     assert installation.violations("changer") == refused
@@ -479,7 +479,7 @@ async def test_a_user_who_may_watch_reads_the_log_of_every_job_without_the_admin
 async def test_who_provisions_makes_the_consumers_of_services_and_sees_what_a_migration_touches(
     installation: Installation, tmp_path: Path
 ) -> None:
-    async def infra(verb: str, app: str) -> CompletedProcess[str]:
+    async def infra(verb: str, app: str) -> Ended:
         named = f"tests.permissions.services:{app}"
         return await asyncio.to_thread(
             installation.command, "provisioner", "infra", verb, "--app", named
@@ -489,11 +489,9 @@ async def test_who_provisions_makes_the_consumers_of_services_and_sees_what_a_mi
         ref = await jobs.work.create(Chore())
         await until_state(ref, JobState.PENDING)
         checked = await infra("check", "house")
-        assert checked.returncode == 0, checked.stderr
+        assert checked.code == 0, checked.err
         refused = await infra("apply", "changed_house")
         await ref.cancel()
-    assert refused.returncode == 1
-    assert "this is a contract migration" in refused.stderr
-    assert re.search(r"unfinished jobs of house/work: [1-9]\d* pending", refused.stderr), (
-        refused.stderr
-    )
+    assert refused.code == 1
+    assert "this is a contract migration" in refused.err
+    assert re.search(r"unfinished jobs of house/work: [1-9]\d* pending", refused.err), refused.err

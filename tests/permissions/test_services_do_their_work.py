@@ -102,7 +102,7 @@ async def test_a_killed_workers_job_is_taken_over(
 async def test_a_worker_ends_when_nothing_is_left(installation: Installation) -> None:
     burst = ("worker", "tests.permissions.services:house", "--queues", "work", "--burst")
     ended = installation.command("house", *burst)
-    assert ended.returncode == 0, ended.stderr
+    assert ended.code == 0, ended.err
 
 
 async def test_none_of_that_is_refused_by_the_server(installation: Installation) -> None:

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _AUTHOR: Final = Author(Origin.CONTRACT)
 _RETRY_DELAY: Final = 30.0
 # A schedule that is due for longer waits for a process with other code, or was not handled yet.
-_LATE: Final = timedelta(seconds=10)
+LATE: Final = timedelta(seconds=10)
 _HANDLED_AFTER: Final = 3.0
 
 
@@ -89,7 +89,7 @@ class DeclaredSchedules:
                 await self.schedules.alarms.set(alarm_of(record.address), now)
 
     async def _waiting(self) -> list[ScheduleRecord]:
-        late = self.environment.server_now() - _LATE
+        late = self.environment.server_now() - LATE
         return [
             record
             for record in await self.schedules.records.all(self.contract.service)

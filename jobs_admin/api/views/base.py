@@ -17,7 +17,11 @@ class View(BaseModel):
     """Unknown fields are ignored, because the sender may be newer."""
 
     model_config = ConfigDict(
-        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,  # a command uses few of the views
     )
 
     def encode(self) -> bytes:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import typer
+from jobs_admin.cli.command_group import CommandGroup
 
-from jobs_admin.cli.option_groups import grouped
-from jobs_admin.cli.queues.history import history
-from jobs_admin.cli.queues.list import list_queues
-from jobs_admin.cli.queues.pause import pause
-from jobs_admin.cli.queues.resume import resume
-
-queues = typer.Typer(
-    help="List queues with their backlog and their history, pause and resume them.",
-    no_args_is_help=True,
+queues = CommandGroup(
+    __name__,
+    "List queues with their backlog and their history, pause and resume them.",
+    {
+        "list": "list_queues",
+        "history": "history",
+        "pause": "pause",
+        "resume": "resume",
+    },
 )
-queues.command("list")(grouped(list_queues))
-queues.command("history")(grouped(history))
-queues.command("pause")(grouped(pause))
-queues.command("resume")(grouped(resume))

@@ -1,4 +1,4 @@
-"""`trellis-jobs credentials`: create key pairs for NATS users."""
+"""`trellis-jobs credentials new`: create key pairs for NATS users."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from trellis_jobs.model.identity import check_token
 
 _OWNER_ONLY: Final = 0o700
 
-credentials = typer.Typer(help="Create key pairs for NATS users.", no_args_is_help=True)
 
-
-@credentials.command("new")
 def new(
     users: Annotated[list[str], typer.Argument(metavar="USER", help="Names of users.")],
     folder: Annotated[
