@@ -17,8 +17,10 @@ from tests.chaos.schedule_witness import ScheduleEnding, ScheduleWitness
 from tests.chaos.stage import Stage
 from tests.chaos.witness import Witness, entry_in
 from tests.chaos.workload import LIMITS, MAX_SNOOZES
+from tests.support.facts import until
 from trellis_jobs.contract.topology import WORK
 from trellis_jobs.environment import utc_now
+from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.jetstream.client.stored_message import moment_of
@@ -26,7 +28,7 @@ from trellis_jobs.jetstream.keys.scan import KeyChanges
 from trellis_jobs.jetstream.log.feed import LogFeed, LogMessage, LogPosition
 from trellis_jobs.model import subjects
 from trellis_jobs.model.job import Entry
-from trellis_jobs.model.keys.state import KeyState
+from trellis_jobs.model.keys.state import KeyAddress, KeyState
 
 _EXAMPLES: Final = 5
 
@@ -88,7 +90,16 @@ def unreadable_in(messages: Iterable[LogMessage]) -> list[str]:
 
 
 async def busy_keys(connection: Connection) -> list[KeyState]:
-    _, states = await KeyChanges(connection).since_last()
+    scan, states = KeyChanges(connection), dict[KeyAddress, KeyState | None]()
+
+    async def is_scanned() -> bool:
+        try:
+            states.update((await scan.since_last())[1])
+        except NotConfirmed:  # a leader may still change: the next scan finds the same
+            return False
+        return True
+
+    await until(is_scanned, "all keys are read")
     return [state for state in states.values() if state and (state.active or state.queued)]
 
 
