@@ -144,7 +144,7 @@ def _flush() -> None:
     for each in (sys.stdout, sys.stderr):
         try:
             each.flush()
-        except OSError:  # whoever read it is gone
+        except OSError:  # its reader is gone
             continue
 
 
