@@ -75,7 +75,7 @@ def test_of_a_whole_session(session: Session) -> None:
         ("jobs", "list", "--json"),
         ("jobs", "get", job_id),
         ("jobs", "get", job_id, "--json"),
-        ("jobs", "get", job_id, "--at", "1s"),
+        ("jobs", "get", job_id, "--at", "0s"),
         ("jobs", "events", job_id),
         ("jobs", "events", job_id, "--raw"),
         ("jobs", "events", job_id, "--json"),

@@ -225,7 +225,7 @@ def test_a_triggered_schedule_prints_the_job_that_a_worker_creates(there: Stage)
     until_true(has_completed, "its job completed")
     detail = there.shell("jobs", "get", job_id).out
     assert "created by schedule hourly, which someone triggered" in detail
-    from_log = there.shell("jobs", "get", job_id, "--at", "1s").out
+    from_log = there.shell("jobs", "get", job_id, "--at", "0s").out
     assert re.search(r"created by +schedule hourly, which someone triggered", from_log), from_log
     explained = there.shell("jobs", "explain", job_id, "--json").json
     assert explained["details"]["schedule"] == "hourly"

@@ -17,6 +17,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
@@ -117,6 +118,7 @@ def _run(arguments: list[str], cwd: str, env: dict[str, str], streams: list[int]
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
+    time.tzset()
     sys.argv = ["trellis-jobs", *arguments]
     sys.stdin, sys.stdout = open(0, closefd=False), _output(1)  # noqa: SIM115
     sys.stderr = _output(2, errors="backslashreplace")
