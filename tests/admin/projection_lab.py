@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +25,7 @@ from tests.given import (
     started,
 )
 from tests.support.facts import until
-from tests.support.worker_process import ROOT
+from tests.support.fork_server import CLI, ForkedProcess, fork
 from trellis_jobs.contract.topology import LOG, Topology
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connection import Connection
@@ -153,7 +151,7 @@ def position_of(path: Path) -> int:
 
 @dataclass
 class AdminProcess:
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     output: Path
 
     @property
@@ -168,15 +166,9 @@ class AdminProcess:
 @contextmanager
 def admin_process(url: str, path: Path) -> Iterator[AdminProcess]:
     """The admin runtime as it is installed, in a separate process, to be killed."""
-    command = str(Path(sys.executable).with_name("trellis-jobs"))
     output = path.with_name("admin.printed")
     with output.open("ab") as said:
-        process = subprocess.Popen(
-            (command, "admin", "serve", "--nats", url, "--db", str(path)),
-            cwd=ROOT,
-            stdout=said,
-            stderr=said,
-        )
+        process = fork(CLI, "admin", "serve", "--nats", url, "--db", str(path), stdout=said)
     try:
         yield AdminProcess(process, output)
     finally:

@@ -21,9 +21,10 @@ from jobs_admin.projection.rebuild import rebuild
 from jobs_admin.projection.verify import Findings, verify
 from tests.admin.made_log import of, rows_of
 from tests.admin.projection_lab import LogLab, log_lab, projecting, until_at
-from tests.cli.command import ROOT, running
+from tests.cli.command import running
 from tests.docs.json_fields import documented
 from tests.given import created, dead, retried, started
+from tests.support.fork_server import ROOT
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
 from trellis_jobs.jetstream.client import api

@@ -7,7 +7,6 @@ nothing, to be killed.
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -18,7 +17,6 @@ from typing import Any, Final
 
 import orjson
 
-import trellis_jobs
 from jobs_admin.config import AdminConfig
 from jobs_admin.daemon import Daemon, serving
 from tests.admin.admin_lab import until_projected
@@ -31,6 +29,7 @@ from tests.support.example_service import (
     example_jobs,
 )
 from tests.support.facts import until
+from tests.support.fork_server import ForkedProcess, fork
 from tests.support.lab import Probe
 from trellis_jobs import (
     ActiveJob,
@@ -54,7 +53,6 @@ from trellis_jobs.model.keys.state import KeyAddress, KeyState, Slot
 from trellis_jobs.model.states import JobState
 from trellis_jobs.wire import keys as wire
 
-ROOT: Final = Path(trellis_jobs.__file__).parent.parent
 SERVICE: Final = "ward"
 OFTEN: Final = {
     "janitor_interval": timedelta(seconds=0.1),
@@ -248,7 +246,7 @@ def key_view(raw: Probe, queue: Queue[Task, Report], key: str = "acme") -> KeyVi
 
 @dataclass
 class MaintainedProcess:
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     folder: Path
 
     @property
@@ -272,11 +270,9 @@ def ward_process(
 ) -> Iterator[MaintainedProcess]:
     """Its handlers never end. With `says_nothing` it takes deliveries and appends no event."""
     folder.mkdir(parents=True, exist_ok=True)
-    argv = [sys.executable, "-m", "tests.admin.upkeep_lab", url, str(folder), queue]
+    arguments = (url, str(folder), queue, "mute" if says_nothing else "works")
     with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(
-            [*argv, "mute" if says_nothing else "works"], cwd=ROOT, stdout=output, stderr=output
-        )
+        process = fork("tests.admin.upkeep_lab", *arguments, stdout=output)
     try:
         yield MaintainedProcess(process, folder)
     finally:

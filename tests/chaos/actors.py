@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from tests.chaos.notebook import notes_in
-from tests.support.worker_process import ROOT
+from tests.support.fork_server import ROOT
 from trellis_jobs.child_process import ending_with_parent
 
 

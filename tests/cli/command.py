@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.facts import until
+from tests.support.fork_server import CLI, ROOT, ForkedProcess, fork
 
-ROOT: Final = Path(__file__).parents[2]
 COMMAND: Final = str(Path(sys.executable).with_name("trellis-jobs"))
 OURS: Final = ("NATS_", "TRELLIS_JOBS_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 
@@ -27,7 +27,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @dataclass
 class Command:
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedProcess
     output: Path
 
     @property
@@ -46,7 +46,7 @@ class Command:
 
     async def until_exit(self) -> int:
         await until(lambda: self.process.poll() is not None, f"it exits; so far: {self.printed}")
-        return self.process.returncode
+        return self.process.wait()
 
 
 @contextmanager
@@ -60,12 +60,16 @@ def running(
     """`under`: a program that is given the command to run."""
     printed = folder / "said"
     with printed.open("wb") as output:
-        process = subprocess.Popen(
-            (*under, COMMAND, *arguments),
-            cwd=cwd,
-            env=environment(env),
-            stdout=output,
-            stderr=output,
+        process = (
+            subprocess.Popen(
+                (*under, COMMAND, *arguments),
+                cwd=cwd,
+                env=environment(env),
+                stdout=output,
+                stderr=output,
+            )
+            if under
+            else fork(CLI, *arguments, stdout=output, cwd=cwd, env=environment(env))
         )
     try:
         yield Command(process, printed)

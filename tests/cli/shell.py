@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import functools
 import os
 import pty
 import re
@@ -17,8 +16,8 @@ from typing import Any, Final
 
 import orjson
 
-from tests.cli.command import ROOT, environment
-from tests.support.command_server import CommandServer
+from tests.cli.command import environment
+from tests.support.fork_server import CLI, ROOT, fork
 
 # Of a machine that has much else to do.
 TIMEOUT: Final = 120.0
@@ -54,17 +53,11 @@ def run_to_end(*arguments: str, env: Mapping[str, str], stdin: str = "", cwd: Pa
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         given.write(stdin.encode())
         given.seek(0)
-        streams = (given.fileno(), out.fileno(), err.fileno())
-        process = _commands().start(arguments, cwd=cwd, env=env, streams=streams)
+        process = fork(CLI, *arguments, stdin=given, stdout=out, stderr=err, cwd=cwd, env=env)
         code = process.wait(TIMEOUT)
         out.seek(0)
         err.seek(0)
         return Ended(code, out.read().decode(), err.read().decode())
-
-
-@functools.cache
-def _commands() -> CommandServer:
-    return CommandServer(ROOT, environment())
 
 
 def at_terminal(
@@ -73,13 +66,9 @@ def at_terminal(
     """`types`: what is typed before the command reads it."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = _commands().start(
-        arguments,
-        cwd=ROOT,
-        env=environment({"TERM": "xterm-256color", **(env or {})}),
-        streams=(theirs, theirs, theirs),
-    )
-    os.close(theirs)
+    of_terminal = environment({"TERM": "xterm-256color", **(env or {})})
+    with open(theirs, "r+b", buffering=0) as terminal:
+        process = fork(CLI, *arguments, stdin=terminal, stdout=terminal, env=of_terminal)
     try:
         os.write(ours, types.encode())
         printed = _everything_from(ours)

@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +15,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from tests.cli.command import COMMAND, ROOT, environment
+from tests.cli.command import environment
 from tests.support.facts import DEADLINE, until
+from tests.support.fork_server import CLI, ROOT, ForkedProcess, fork
 
 _FRAMES: Final = 40_000
 _HOME: Final = "\x1b[H"
@@ -63,18 +63,12 @@ class Terminal:
 @contextmanager
 def on_a_terminal(
     *arguments: str, columns: int = 120, cwd: Path = ROOT
-) -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
+) -> Iterator[tuple[ForkedProcess, Terminal]]:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = subprocess.Popen(
-        (COMMAND, *arguments),
-        cwd=cwd,
-        env=environment({"TERM": "xterm-256color", "COLUMNS": "", "LINES": ""}),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
+    env = environment({"TERM": "xterm-256color", "COLUMNS": "", "LINES": ""})
+    with open(slave, "r+b", buffering=0) as end:
+        process = fork(CLI, *arguments, stdin=end, stdout=end, cwd=cwd, env=env)
     terminal = Terminal(master)
     try:
         yield process, terminal

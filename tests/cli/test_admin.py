@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import sqlite3
-import subprocess
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +16,8 @@ import pytest
 from jobs_admin.api.client import AdminClient
 from jobs_admin.cli.admin.retention_option import DEFAULT_RETENTION
 from jobs_admin.retention_policy import parse, standard
-from tests.cli.command import COMMAND, ROOT, Command, environment, running
+from tests.cli.command import Command, environment, running
+from tests.cli.shell import run_to_end, shell
 from tests.support.example_service import Task, TaskJobs
 from tests.support.facts import until
 from tests.support.lab import producer, until_state, worker
@@ -39,17 +39,9 @@ async def jobs(server: EmbeddedServer) -> AsyncIterator[TaskJobs]:
 
 
 def refused(*arguments: str) -> tuple[int, str]:
-    ended = subprocess.run(
-        (COMMAND, *SERVE, *arguments),
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert ended.stdout == ""
-    return ended.returncode, ended.stderr
+    ended = run_to_end(*SERVE, *arguments, env=environment())
+    assert ended.out == ""
+    return ended.code, ended.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -274,14 +266,7 @@ def test_a_wrong_command_line_ends_with_2(arguments: tuple[str, ...]) -> None:
 
 
 def test_help_names_every_flag_and_its_environment_twin() -> None:
-    told = subprocess.run(
-        (COMMAND, *SERVE, "--help"),
-        env=environment({"COLUMNS": "200", "TERM": "dumb"}),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    ).stdout
+    told = shell(*SERVE, "--help", env={"COLUMNS": "200", "TERM": "dumb"}).out
     for flag in ("--nats", "--creds", "--db", "--mode", "--health-port", "--retention"):
         assert flag in told
     flags = set(re.findall(r"--[a-z-]+", told)) - {"--help"}

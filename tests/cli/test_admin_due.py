@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from datetime import timedelta
 from pathlib import Path
 
 from tests.admin.test_retention import sweeper, write_two_hours_behind
-from tests.cli.command import COMMAND, environment
+from tests.cli.shell import shell
 from tests.docs.json_fields import documented
 from tests.given import REPORT
 from trellis_jobs.embedded import EmbeddedServer
 
 
 def due(db: Path, *arguments: str) -> tuple[int, str, str]:
-    ended = subprocess.run(
-        (COMMAND, "admin", "due", "--db", str(db), *arguments),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    return ended.returncode, ended.stdout, ended.stderr
+    ended = shell("admin", "due", "--db", str(db), *arguments)
+    return ended.code, ended.out, ended.err
 
 
 async def test_it_counts_what_is_due_and_removes_nothing(

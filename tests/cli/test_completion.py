@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from tests.cli.command import COMMAND, environment
+from tests.cli.shell import shell
 
 
 def _completed(words: str, config: Path | None = None) -> list[str]:
@@ -18,15 +19,7 @@ def _completed(words: str, config: Path | None = None) -> list[str]:
         "COMP_CWORD": str(len(words.split(" ")) - 1),
     }
     where = {} if config is None else {"XDG_CONFIG_HOME": str(config)}
-    ended = subprocess.run(
-        (COMMAND,),
-        env=environment({**asks, **where}),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    return ended.stdout.split()
+    return shell(env={**asks, **where}).out.split()
 
 
 def test_a_script_for_the_shell_is_printed() -> None:

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.cli.command import ROOT, environment
+from tests.cli.command import environment
 from tests.cli.shell import shell
 from tests.cli.shop import ShopJobs
 from tests.cli.stage import Place, Stage, stage
 from tests.cli.vault import PIN
+from tests.support.fork_server import ROOT
 from tests.support.lab import probe
 from trellis_jobs import Service
 from trellis_jobs.contract.consumer_metadata import CONTRACT

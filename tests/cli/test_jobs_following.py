@@ -14,11 +14,12 @@ import pytest
 import typer
 
 from jobs_admin.cli.jobs.tail import Pattern
-from tests.cli.command import COMMAND, ROOT, Command, environment, running
+from tests.cli.command import COMMAND, Command, environment, running
 from tests.cli.library import Book, LibraryJobs, library_service
 from tests.cli.shell import Ended, at_terminal, shell
 from tests.cli.terminal import on_a_terminal
 from tests.support.facts import until
+from tests.support.fork_server import ROOT
 from tests.support.lab import until_state
 from trellis_jobs import JobRef, Service, Workers
 from trellis_jobs.embedded import EmbeddedServer

@@ -12,9 +12,9 @@ import pytest
 
 from jobs_admin.api.contract import RPCS
 from jobs_admin.cli.exit_codes import Exit
-from tests.cli.command import ROOT
 from tests.cli.shell import Ended, shell
 from tests.permissions.services import HOUSE as HOUSE_JOBS
+from tests.support.fork_server import ROOT
 from trellis_jobs.contract.declaration import JobType, ServiceContract
 from trellis_jobs.contract.manifest import to_manifest
 from trellis_jobs.contract.payload_types import PayloadType

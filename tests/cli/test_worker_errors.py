@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import COMMAND, ROOT, environment
+from tests.cli.command import environment
+from tests.cli.shell import run_to_end
+from tests.support.fork_server import ROOT
 from trellis_jobs.contract.topology import LOG
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client import api
@@ -18,17 +19,9 @@ NOWHERE = "nats://127.0.0.1:1"
 
 
 def refused(*arguments: str, cwd: Path = ROOT) -> tuple[int, str]:
-    ended = subprocess.run(
-        (COMMAND, "worker", *arguments),
-        cwd=cwd,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert ended.stdout == ""
-    return ended.returncode, ended.stderr
+    ended = run_to_end("worker", *arguments, cwd=cwd, env=environment())
+    assert ended.out == ""
+    return ended.code, ended.err
 
 
 @pytest.mark.parametrize(

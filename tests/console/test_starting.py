@@ -18,8 +18,9 @@ from jobs_admin.cli.exit_codes import Exit, UsageError
 from jobs_admin.console.auth.settings import SignInKind
 from jobs_admin.console.auth.users_file import parse_users
 from jobs_admin.console.users import Role
-from tests.cli.command import ROOT, Command, environment, running
+from tests.cli.command import Command, environment, running
 from tests.cli.shell import shell
+from tests.support.fork_server import ROOT
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.jetstream.client.connect_options import ConnectOptions
 from trellis_jobs.jetstream.client.user_keys import ensure_seed

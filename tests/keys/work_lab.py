@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import signal
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -21,7 +20,6 @@ from typing import Any, Final
 
 import orjson
 
-import trellis_jobs
 from tests.support.example_service import (
     Report,
     Task,
@@ -32,6 +30,7 @@ from tests.support.example_service import (
     task_worker,
 )
 from tests.support.facts import DEADLINE, until
+from tests.support.fork_server import ForkedProcess, fork
 from tests.support.lab import Probe
 from trellis_jobs import (
     Accepted,
@@ -54,7 +53,6 @@ from trellis_jobs.model.states import OVER
 from trellis_jobs.model.values import replace
 from trellis_jobs.wire import keys as wire
 
-ROOT: Final = Path(trellis_jobs.__file__).parent.parent
 SERVICE: Final = "yard"
 NANOSECONDS: Final = 1e9
 
@@ -296,7 +294,7 @@ async def all_over(raw: Probe, refs: Iterable[JobRef[Report]]) -> bool:
 
 @dataclass
 class YardProcess:
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     folder: Path
     killed_at: float = float("inf")
 
@@ -348,7 +346,7 @@ class YardProcess:
 
     async def until_exit(self) -> int:
         await until(lambda: self.process.poll() is not None, "the worker exits")
-        return self.process.returncode
+        return self.process.wait()
 
     @property
     def output(self) -> str:
@@ -389,10 +387,9 @@ def start_process(
     dead_after: float = 25.0,
 ) -> YardProcess:
     folder.mkdir(parents=True, exist_ok=True)
-    argv = [sys.executable, "-m", "tests.keys.work_lab", url, str(folder), queue]
-    argv += [str(concurrency), str(creates), str(dead_after)]
+    arguments = map(str, (url, folder, queue, concurrency, creates, dead_after))
     with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
+        process = fork("tests.keys.work_lab", *arguments, stdout=output)
     return YardProcess(process, folder)
 
 

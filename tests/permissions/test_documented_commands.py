@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 
-from tests.cli.command import ROOT
 from tests.cli.shell import run_to_end
 from tests.docs.test_commands import commands, every_command, words
 from tests.permissions.installation import ROOT_USER, Installation, installed
 from tests.permissions.services import Chore, household, staff
 from tests.permissions.test_operators_and_the_admin_runtime import admin
 from tests.support.facts import until
+from tests.support.fork_server import ROOT
 from trellis_jobs.errors import NotPermitted
 from trellis_jobs.jetstream.client import api
 

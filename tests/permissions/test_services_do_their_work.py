@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import COMMAND, ROOT
 from tests.permissions.installation import Installation
 from tests.permissions.services import Chore, household, staff
 from tests.support.facts import until
+from tests.support.fork_server import CLI, fork
 from tests.support.lab import until_state
 from trellis_jobs import JobCancelled, QueueFull
 from trellis_jobs.model.events import EventKind
@@ -72,13 +71,8 @@ async def test_jobs_of_a_key_wait_for_each_other_and_too_many_are_refused(
 @contextmanager
 def worker_process(installation: Installation, printed: Path) -> Iterator[None]:
     with printed.open("wb") as output:
-        worker = subprocess.Popen(
-            (COMMAND, "worker", "tests.permissions.services:house", "--queues", "work"),
-            cwd=ROOT,
-            env=installation.environment("house"),
-            stdout=output,
-            stderr=output,
-        )
+        arguments = ("worker", "tests.permissions.services:house", "--queues", "work")
+        worker = fork(CLI, *arguments, stdout=output, env=installation.environment("house"))
     try:
         yield
     finally:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,17 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import trellis_jobs
 from tests.schedules.lab import clock, clock_worker
 from tests.support.facts import until
+from tests.support.fork_server import ForkedProcess, fork
 
-ROOT: Final = Path(trellis_jobs.__file__).parent.parent
 JOBS: Final = clock()
 
 
 @dataclass
 class ClockProcess:
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     ready: Path
 
     async def until_ready(self) -> None:
@@ -44,9 +42,8 @@ class ClockProcess:
 
 def start_process(url: str, folder: Path, name: str) -> ClockProcess:
     ready = folder / f"{name}-ready"
-    argv = [sys.executable, "-m", "tests.schedules.clock_process", url, str(ready)]
     with (folder / f"{name}-output").open("ab") as output:
-        process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
+        process = fork("tests.schedules.clock_process", url, str(ready), stdout=output)
     return ClockProcess(process, ready)
 
 

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import trellis_jobs
 from tests.support.example_service import Report, Task, TaskJobs, TaskWorker
 from tests.support.facts import DEADLINE, until
+from tests.support.fork_server import ForkedProcess, fork
 from tests.support.lab import LAB, lab_worker
 from trellis_jobs import ActiveJob, Service, Workers
 from trellis_jobs.model import nak_timing
 from trellis_jobs.model.nak_timing import BURST_INTERVAL
 
-ROOT = Path(trellis_jobs.__file__).parent.parent
-
 
 @dataclass
 class WorkerProcess:
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     folder: Path
 
     @property
@@ -68,7 +65,7 @@ class WorkerProcess:
 
     async def until_exit(self) -> int:
         await until(lambda: self.process.poll() is not None, "the worker exits")
-        return self.process.returncode
+        return self.process.wait()
 
     @property
     def output(self) -> str:
@@ -86,10 +83,9 @@ def worker_process(
     burst_interval: float = BURST_INTERVAL,
 ) -> Iterator[WorkerProcess]:
     folder.mkdir(parents=True, exist_ok=True)
-    argv = [sys.executable, "-m", "tests.support.worker_process", url, str(folder)]
-    argv += [str(concurrency or 0), str(grace), str(dead_after), str(burst_interval), *queues]
+    arguments = map(str, (url, folder, concurrency or 0, grace, dead_after, burst_interval))
     with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output)
+        process = fork("tests.support.worker_process", *arguments, *queues, stdout=output)
     try:
         yield WorkerProcess(process, folder)
     finally:
