@@ -15,7 +15,6 @@ from jobs_admin.console.console_request import ConsoleContext, ConsoleRequest
 from jobs_admin.console.failures import Failure, failure_of
 from jobs_admin.console.hint_stream import HintStreams
 from jobs_admin.console.rendering import FOLDER
-from jobs_admin.console.screens import SCREENS
 from jobs_admin.console.security import RequestChecks
 
 if TYPE_CHECKING:
@@ -37,12 +36,12 @@ def console_app(console: ConsoleContext) -> Starlette:
     """Raises ConfigError if users cannot sign in."""
     reads = [
         Route(path, _endpoint(console, answer), methods=["GET"])
-        for screen in SCREENS
+        for screen in console.screens
         for path, answer in screen.reads.items()
     ]
     changes = [
         Route(path, _endpoint(console, answer), methods=["POST"])
-        for screen in SCREENS
+        for screen in console.screens
         for path, answer in screen.changes.items()
     ]
     return Starlette(

@@ -15,7 +15,7 @@ from jobs_admin.console.users import Role
 from trellis_jobs.environment import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from starlette.datastructures import QueryParams
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from jobs_admin.api.client import AdminClient
+    from jobs_admin.console.bundle_reads import BundleReads
     from jobs_admin.console.config import ConsoleConfig
     from jobs_admin.console.connections import Connections
+    from jobs_admin.console.job.job_reads import JobReads
     from jobs_admin.console.live import LiveHints
     from jobs_admin.console.rendering import Renderer
+    from jobs_admin.console.screen import Screen
     from jobs_admin.console.users import User
 
 _MAX_FORM_BYTES: Final = 2 * 1024 * 1024
@@ -42,13 +45,15 @@ class FormTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConsoleContext:
-    """What all requests share."""
+    """What all requests share. A console that shows `bundles` has no connections."""
 
     config: ConsoleConfig
     connections: Connections
     live: LiveHints
+    screens: Sequence[Screen]
     renderer: Renderer
     now: Callable[[], datetime]
+    bundles: BundleReads | None = None
     shared: SharedReads = field(default_factory=SharedReads)
 
 
@@ -72,6 +77,11 @@ class ConsoleRequest:
     @cached_property
     def reads(self) -> AdminClient:
         return self.client(Role.VIEWER)
+
+    @property
+    def job_reads(self) -> JobReads:
+        """For the pages of one job, which can also be read from a bundle."""
+        return self.console.bundles or self.reads
 
     @cached_property
     def request_id(self) -> str:

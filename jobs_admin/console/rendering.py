@@ -38,7 +38,8 @@ _CHANGING_PART: Final = "part.html"
 
 
 class Renderer:
-    def __init__(self, screens: Sequence[Screen]) -> None:
+    def __init__(self, screens: Sequence[Screen], *, is_offline: bool = False) -> None:
+        """`is_offline`: there is nothing but the jobs of bundles, so other pages have no links."""
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(FOLDER / "templates"),
             autoescape=True,
@@ -59,7 +60,9 @@ class Renderer:
             short_id=short_id,
             size=size,
         )
-        self._environment.globals.update(screens=screens, local_time=local_time, links=links)
+        self._environment.globals.update(
+            screens=screens, is_offline=is_offline, local_time=local_time, links=links
+        )
         self._environment.globals.update(
             meter=meter,
             percentile_bars=percentile_bars,

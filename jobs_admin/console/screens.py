@@ -6,6 +6,7 @@ from typing import Final
 
 from jobs_admin.console.pages import (
     audit,
+    bundles,
     completions,
     dead,
     diff,
@@ -105,4 +106,16 @@ SCREENS: Final = (
         {"/jobs/{service}/{type}/{id}": job.change},
     ),
     Screen({"/diff": diff.show}),
+)
+
+# Of a console that shows bundles instead of an installation.
+BUNDLE_SCREENS: Final = (
+    Screen({"/": bundles.show}, title="Jobs", key="j"),
+    Screen({"/diff": diff.show}, title="Compare", key="c"),
+    Screen(
+        {
+            "/jobs/{service}/{type}/{id}": job.show,
+            "/jobs/{service}/{type}/{id}/raw/{what}": job_files.raw,
+        }
+    ),
 )

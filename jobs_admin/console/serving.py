@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from jobs_admin.api.errors import PortUnavailable
+from jobs_admin.api.views.changes import ChangesView
 from jobs_admin.console.app import console_app
+from jobs_admin.console.connections import Connections
 from jobs_admin.console.console_request import ConsoleContext
 from jobs_admin.console.hint_stream import MAX_STREAMS
 from jobs_admin.console.live import LiveHints
 from jobs_admin.console.rendering import Renderer
-from jobs_admin.console.screens import SCREENS
+from jobs_admin.console.screens import BUNDLE_SCREENS, SCREENS
 from jobs_admin.console.users import ALL_ROLES, Role, User
 from trellis_jobs.environment import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from jobs_admin.api.views.changes import ChangesView
+    from jobs_admin.console.bundle_reads import BundleReads
     from jobs_admin.console.config import ConsoleConfig
-    from jobs_admin.console.connections import Connections
 
 _HINTS_USER: Final = User("console", ALL_ROLES)
 _CLIENT_TIMEOUT_MS: Final = 30_000
@@ -36,9 +37,33 @@ _MAX_CONNECTIONS: Final = 2 * MAX_STREAMS
 @asynccontextmanager
 async def console_serving(config: ConsoleConfig, connections: Connections) -> AsyncIterator[str]:
     """Serve within the block, and yield the address. Raises ConfigError and PortUnavailable."""
-    config.check()
     live = LiveHints(partial(_changes, connections))
-    app = console_app(ConsoleContext(config, connections, live, Renderer(SCREENS), utc_now))
+    console = ConsoleContext(config, connections, live, SCREENS, Renderer(SCREENS), utc_now)
+    async with _serving(console) as address:
+        yield address
+
+
+@asynccontextmanager
+async def bundles_serving(config: ConsoleConfig, bundles: BundleReads) -> AsyncIterator[str]:
+    """The same for the jobs of bundles, without a server. Nothing changes while it runs."""
+    console = ConsoleContext(
+        config,
+        Connections({}),
+        LiveHints(_no_changes),
+        BUNDLE_SCREENS,
+        Renderer(BUNDLE_SCREENS, is_offline=True),
+        bundles.now,
+        bundles,
+    )
+    async with _serving(console) as address:
+        yield address
+
+
+@asynccontextmanager
+async def _serving(console: ConsoleContext) -> AsyncIterator[str]:
+    config = console.config
+    config.check()
+    app = console_app(console)
     listening = _listen(config)
     server = _Server(
         uvicorn.Config(
@@ -56,10 +81,15 @@ async def console_serving(config: ConsoleConfig, connections: Connections) -> As
         host, port = listening.getsockname()[:2]
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
-        live.stop()
+        console.live.stop()
         server.should_exit = server.force_exit = True
         await asyncio.gather(running, return_exceptions=True)
         listening.close()
+
+
+async def _no_changes(after: int, wait: float) -> ChangesView:
+    await asyncio.sleep(wait)
+    return ChangesView(seq=after)
 
 
 async def _changes(connections: Connections, after: int, wait: float) -> ChangesView:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import orjson
 import pytest
 
@@ -85,6 +86,28 @@ def test_a_bundle_is_shown_to_people(bundle: Path) -> None:
     )
     events = offline("jobs", "events", "--bundle", str(bundle)).out
     assert [line.split()[1] for line in events.splitlines() if "created" in line] == ["created"]
+
+
+async def test_a_bundle_is_shown_in_a_browser_without_a_server(
+    bundle: Path, tmp_path: Path
+) -> None:
+    serve = ("console", "serve", "--bundle", str(bundle), "--port", "0")
+    with running(tmp_path, *serve, env=NOWHERE) as console:
+        await console.until_prints("the console is at ")
+        address = console.printed.split()[-1]
+        async with httpx.AsyncClient(base_url=address, follow_redirects=True) as web:
+            page = await web.get("/")
+        assert page.status_code == 200
+        assert "/jobs/bank/charge/dead-1" in page.text
+        assert PIN not in page.text
+        console.send(signal.SIGTERM)
+        assert await console.until_exit() == 0
+
+
+def test_bundles_of_the_same_job_are_not_served(bundle: Path) -> None:
+    ended = offline("console", "serve", "--bundle", str(bundle), "--bundle", str(bundle))
+    assert ended.code == 1
+    assert "two of the bundles have the same job" in ended.err
 
 
 def test_a_bundle_hides_secrets_unless_they_are_revealed(bundle: Path, revealed: Path) -> None:

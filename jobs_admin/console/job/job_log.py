@@ -14,8 +14,8 @@ from trellis_jobs.model.timeline import TimelineEntry, TimelineSpan, timeline
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from jobs_admin.api.client import AdminClient
     from jobs_admin.api.views.jobs import LogEntry
+    from jobs_admin.console.job.job_reads import JobReads
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Job
 
@@ -81,7 +81,7 @@ def is_note(entry: TimelineEntry) -> bool:
     return entry.event is not None and entry.event.kind in NOTES
 
 
-async def read_log(reads: AdminClient, job: JobAddress, *, min_seq: int = 0) -> LogPart:
+async def read_log(reads: JobReads, job: JobAddress, *, min_seq: int = 0) -> LogPart:
     """Read all messages of a job, or only its state changes if it has very many."""
     begin = await reads.list_events(job, limit=MAX_PAGE_SIZE, min_seq=min_seq)
     if begin.count <= len(begin.entries):
@@ -97,7 +97,7 @@ async def read_log(reads: AdminClient, job: JobAddress, *, min_seq: int = 0) -> 
     return LogPart(entries, begin.count, is_whole=False)
 
 
-async def read_all(reads: AdminClient, job: JobAddress) -> tuple[LogEntry, ...]:
+async def read_all(reads: JobReads, job: JobAddress) -> tuple[LogEntry, ...]:
     """Read every message of a job, however many there are."""
     entries: tuple[LogEntry, ...] = ()
     while True:

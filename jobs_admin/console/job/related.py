@@ -13,8 +13,8 @@ from jobs_admin.api.job_filter import JobFilter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jobs_admin.api.client import AdminClient
     from jobs_admin.api.views.jobs import JobPage, JobView
+    from jobs_admin.console.job.job_reads import JobReads
     from trellis_jobs.model.job import Job
 
 _SHOWN: Final = 5
@@ -39,13 +39,13 @@ class Neighbours:
     next: JobView | None
 
 
-async def related_to(job: Job, reads: AdminClient) -> tuple[RelatedJobs, ...]:
+async def related_to(job: Job, reads: JobReads) -> tuple[RelatedJobs, ...]:
     """Groups in which there are other jobs."""
     found = await asyncio.gather(*(_group(reads, *each, job) for each in _filters(job)))
     return tuple(group for group in found if group is not None and group.jobs)
 
 
-async def neighbours_of(job: Job, reads: AdminClient) -> Neighbours:
+async def neighbours_of(job: Job, reads: JobReads) -> Neighbours:
     if job.run.schedule is None:
         return Neighbours(None, None)
     page = await _page(reads, _of_schedule(job, job.run.schedule), _OF_SCHEDULE)
@@ -77,7 +77,7 @@ def _of_schedule(job: Job, schedule: str) -> JobFilter:
     return JobFilter(service=job.address.service, type=job.address.job_type, schedule=schedule)
 
 
-async def _group(reads: AdminClient, title: str, query: JobFilter, job: Job) -> RelatedJobs | None:
+async def _group(reads: JobReads, title: str, query: JobFilter, job: Job) -> RelatedJobs | None:
     page = await _page(reads, query, _SHOWN + 1)
     if page is None:
         return None
@@ -85,7 +85,7 @@ async def _group(reads: AdminClient, title: str, query: JobFilter, job: Job) -> 
     return RelatedJobs(title, format_filter(query), page.count, others)
 
 
-async def _page(reads: AdminClient, query: JobFilter, limit: int) -> JobPage | None:
+async def _page(reads: JobReads, query: JobFilter, limit: int) -> JobPage | None:
     """None if the admin runtime refuses: a key may be too long for a filter, for example."""
     try:
         return await reads.list_jobs(query, limit=limit)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from jobs_admin.api.client import AdminClient
     from jobs_admin.console.console_request import ConsoleRequest
     from jobs_admin.console.job.job_log import JobLog
+    from jobs_admin.console.job.job_reads import JobReads
     from trellis_jobs.model.job import Run
 
 _MAX_DIGITS = 6
@@ -42,7 +42,7 @@ async def show(request: ConsoleRequest) -> Response:
         return request.render("diff.html", topics="", a=a, b=b, comparison=None)
     now = request.console.now()
     left, right = await asyncio.gather(
-        _side(request.reads, named_run(a), now), _side(request.reads, named_run(b), now)
+        _side(request.job_reads, named_run(a), now), _side(request.job_reads, named_run(b), now)
     )
     charts = _charts(left, right, now)
     topics = " ".join(
@@ -74,7 +74,7 @@ def named_run(text: str) -> NamedRun:
     return NamedRun(job, int(run) if run else None)
 
 
-async def _side(reads: AdminClient, named: NamedRun, now: datetime) -> RunSide:
+async def _side(reads: JobReads, named: NamedRun, now: datetime) -> RunSide:
     view = await reads.get(named.job)
     address = JobAddress(view.service, view.type, view.id)
     log = replay_log(await read_log(reads, address), now)

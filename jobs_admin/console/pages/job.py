@@ -93,7 +93,7 @@ async def change(request: ConsoleRequest) -> Response:
 
 async def _to_event(request: ConsoleRequest, address: JobAddress, position: int) -> Response:
     """The slider of a browser without scripts sends the number of an event, counted from 1."""
-    part = await read_log(request.reads, address)
+    part = await read_log(request.job_reads, address)
     at = min(max(position, 1), len(part.entries)) - 1
     return request.redirect(f"{request.request.url.path}?seq={part.entries[at].seq}")
 
@@ -101,7 +101,7 @@ async def _to_event(request: ConsoleRequest, address: JobAddress, position: int)
 async def _page(
     request: ConsoleRequest, address: JobAddress, secrets: JobSecrets | None
 ) -> Response:
-    reads, now, least = request.reads, request.console.now(), request.min_seq
+    reads, now, least = request.job_reads, request.console.now(), request.min_seq
     part, view, explanation = await asyncio.gather(
         read_log(reads, address, min_seq=least),
         if_known(reads.get(address, min_seq=least)),
@@ -186,7 +186,7 @@ async def _note_at(
     request: ConsoleRequest, address: JobAddress, before: TimelineEntry, sequence: int
 ) -> TimelineEntry:
     """Of a job with very many notes only the state changes are read, and then this note."""
-    page = await request.reads.list_events(address, after_seq=sequence - 1, limit=1)
+    page = await request.job_reads.list_events(address, after_seq=sequence - 1, limit=1)
     if not page.entries or page.entries[0].seq != sequence:
         return before
     return apply(before.job, recorded(page.entries)[0])
@@ -218,7 +218,7 @@ async def _events(request: ConsoleRequest, address: JobAddress, log: JobLog) -> 
     after, with_notes = number_in(request.query, "after") or 0, "notes" in request.query
     if log.part.is_whole or not with_notes:
         return event_page(log.history, after=after, with_notes=with_notes)
-    page = await request.reads.list_events(address, after_seq=after, limit=PAGE_SIZE)
+    page = await request.job_reads.list_events(address, after_seq=after, limit=PAGE_SIZE)
     before = [entry for entry in log.history if entry.record.sequence <= after]
     known = before[-1].job if before else None
     rows = []

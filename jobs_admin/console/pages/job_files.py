@@ -44,13 +44,13 @@ async def raw(request: ConsoleRequest) -> Response:
     if what == "event":
         text = await _event_text(request, address, sequence or 0)
     else:
-        log = replay_log(await read_log(request.reads, address), request.console.now())
+        log = replay_log(await read_log(request.job_reads, address), request.console.now())
         text = await _raw_text(request, log, what, sequence)
     return _file(text, f"{address.job_id}-{what}.{_ending(what)}")
 
 
 async def _event_text(request: ConsoleRequest, address: JobAddress, sequence: int) -> str:
-    page = await request.reads.list_events(address, after_seq=max(0, sequence - 1), limit=1)
+    page = await request.job_reads.list_events(address, after_seq=max(0, sequence - 1), limit=1)
     entry = page.entries[0] if page.entries and page.entries[0].seq == sequence else None
     if entry is None:
         raise NotFound(f"job {address.job_id} has no event {sequence}")
@@ -67,7 +67,7 @@ async def _raw_text(request: ConsoleRequest, log: JobLog, what: str, sequence: i
         case "result":
             return json_text(job.result)
         case "log":
-            view = await request.reads.get(job.address)
+            view = await request.job_reads.get(job.address)
             return "".join(
                 f"{line.timestamp.isoformat()} {line.level} {line.message}\n" for line in view.logs
             )

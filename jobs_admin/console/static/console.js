@@ -169,7 +169,7 @@ function selectRow() {
 }
 
 const KEYS = {
-  "/": () => document.getElementById("search").focus(),
+  "/": () => document.getElementById("search")?.focus(),
   "?": () => document.getElementById("shortcuts").showModal(),
   j: () => focusRow(1),
   k: () => focusRow(-1),
