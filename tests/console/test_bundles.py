@@ -141,6 +141,7 @@ async def test_in_a_browser_its_pages_are_accessible_and_ask_nobody(
             await tab.page.wait_for_load_state("load")
             await tab.page.keyboard.press("/")  # opens nothing: there is no search
             assert await tab.page.evaluate("document.documentElement.scrollWidth") <= 320
+            assert not await tab.page.is_visible("#live"), "nothing changes"
             assert tab.complaints == [], path
             await checked.open(path)
             assert await axe_violations(checked) == [], path
