@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 # Most rebuilds take less than this; then there is no need to ask for other daemons.
 _SHORT_REBUILD: Final = 1.0
+_SLOW_START: Final = 10.0
 _HEALTH_TIMEOUT: Final = 2.0
 _HEALTH_METHOD: Final = "Jobs.Health"
 
@@ -28,13 +29,23 @@ async def until_readable(connection: Connection, projector: Projector) -> None:
 
     If no other daemon answers, it is better to reply that the projection is being rebuilt.
     """
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_SHORT_REBUILD):
-            await projector.until_open()
-            return
+    if await _is_open_soon(projector):
+        return
     if await _others_answer(connection):
         log.info("rebuilding the projection; other admin runtimes answer requests until it is done")
         await projector.until_open()
+
+
+async def _is_open_soon(projector: Projector) -> bool:
+    """A projector that has not seen yet what it must rebuild has not begun: the machine is busy."""
+    for timeout in (_SHORT_REBUILD, _SLOW_START):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await projector.until_open()
+                return True
+        if projector.rebuilding is not None and projector.rebuilding.total:
+            return False
+    return False
 
 
 async def _others_answer(connection: Connection) -> bool:

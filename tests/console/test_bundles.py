@@ -124,7 +124,7 @@ async def test_the_same_job_twice_is_refused(bundles: dict[str, JobBundle]) -> N
         BundleReads([bundles["dead"], bundles["dead"]])
 
 
-async def test_in_a_browser_its_pages_are_accessible_and_ask_nobody(
+async def test_in_a_browser_its_pages_are_accessible_and_ask_no_other_host(
     bundles: dict[str, JobBundle], browser: Browser
 ) -> None:
     """The list, a job and a comparison, at 320 pixels, too."""

@@ -49,10 +49,10 @@ class ForkedProcess:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        return self._look(0)
+        return self._exit_code_within(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        code = self._look(timeout)
+        code = self._exit_code_within(timeout)
         if code is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
         return code
@@ -71,7 +71,7 @@ class ForkedProcess:
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
 
-    def _look(self, timeout: float | None) -> int | None:
+    def _exit_code_within(self, timeout: float | None) -> int | None:
         if self.returncode is None and select.select([self._result], [], [], timeout)[0]:
             self.returncode = self._read()
             os.close(self._result)

@@ -1,0 +1,102 @@
+"""What pages of the console cost that people leave open while jobs run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from benchmarks.peers.usage import cpu_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.report import Report, Say
+
+PAGES: Final = 10
+_RATE: Final = 2.0
+LOOK: Final = 0.1
+_ADDRESS: Final = re.compile(r"console: (\S+)\s")
+_TOPICS: Final = re.compile(r'data-topics="([^"]*)" data-sequence="(\d+)"')
+
+
+def measure(seconds: float, say: Say) -> Report:
+    """The CPU time of an installation with a demo service, without and with open pages."""
+    with _installation() as (pid, address):
+        return asyncio.run(_compare(pid, address, seconds, say))
+
+
+async def _compare(pid: int, address: str, seconds: float, say: Say) -> Report:
+    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as http:
+        measured: Report = {}
+        for path in ("/", "/jobs", "/workers"):
+            say(f"no open pages of {path}")
+            alone = await _share(pid, seconds)
+            say(f"{PAGES} open pages of {path}")
+            reads = [0]
+            pages = [asyncio.create_task(_keep_open(http, path, reads)) for _ in range(PAGES)]
+            beside = await _share(pid, seconds)
+            for page in pages:
+                page.cancel()
+            await asyncio.gather(*pages, return_exceptions=True)
+            measured[path] = {
+                "without": alone,
+                "with": beside,
+                "cost": beside - alone,
+                "reads_per_second": reads[0] / seconds,
+            }
+        return measured
+
+
+async def _share(pid: int, seconds: float) -> float:
+    """Of one core, over some seconds."""
+    before, began = cpu_of([pid]), asyncio.get_running_loop().time()
+    await asyncio.sleep(seconds)
+    return (cpu_of([pid]) - before) / (asyncio.get_running_loop().time() - began)
+
+
+async def _keep_open(http: httpx.AsyncClient, path: str, reads: list[int]) -> None:
+    """As a browser does: read the page again after each hint, and only its changing part."""
+    found = _TOPICS.search((await http.get(path)).text)
+    if found is None:
+        raise ValueError(f"the page {path} is not live")
+    query = {"topics": found[1], "after": found[2]}
+    async with http.stream("GET", "/hints", params=query) as hints:
+        async for line in hints.aiter_lines():
+            name, _, sequence = line.partition(": ")
+            if name == "data":
+                await http.get(path, headers={"hx-request": "true", "x-min-seq": sequence})
+                reads[0] += 1
+
+
+@contextmanager
+def _installation() -> Iterator[tuple[int, str]]:
+    """The process of `trellis-jobs dev`, whose child is the server, and its console."""
+    command = ["dev", "--rate", str(_RATE), "--port", "0", "--console-port", "0"]
+    with tempfile.TemporaryDirectory() as folder:
+        printed = Path(folder) / "printed"
+        with printed.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "jobs_admin.cli", *command], stdout=output
+            )
+        try:
+            yield process.pid, _address(process, printed)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _address(process: subprocess.Popen[bytes], printed: Path) -> str:
+    while process.poll() is None:
+        if found := _ADDRESS.search(printed.read_text(errors="replace")):
+            return found[1]
+        time.sleep(LOOK)
+    raise ValueError("trellis-jobs dev ended before its console was ready")
