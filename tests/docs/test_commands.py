@@ -24,13 +24,19 @@ _ENDS: Final = frozenset({"|", "&&", "||", ";", "&", ">", ">>", "2>&1", "#", "â€
 
 
 def commands(page: Path) -> Iterator[str]:
+    """The first line of a screen begins as a command does, and has three spaces."""
     text = page.read_text(encoding="utf-8")
     for block in _BLOCK.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
-            found = re.search(r"(?:^|[$|&;] *|/)(trellis-jobs .*)", line)
+            found = re.search(r"(?:^|[$|&;] *|/)(trellis-jobs (?!\w+ {3}).*)", line)
             if found:
                 yield found[1]
     yield from _INLINE.findall(text)
+
+
+def commands_of_console() -> Iterator[str]:
+    for template in sorted((ROOT / "jobs_admin/console/templates").glob("*.html")):
+        yield from re.findall(r"trellis-jobs [a-z][^\"<`{]*", template.read_text(encoding="utf-8"))
 
 
 def words(command: str) -> list[str]:
@@ -73,10 +79,12 @@ def lacking(command: Any, rest: list[str]) -> str | None:
     for each in command.params:
         if each.required and each.param_type_name == "option" and not said & set(each.opts):
             return f"{command.name} lacks {each.opts[0]}"
-    required = [each for each in command.params if each.param_type_name == "argument"]
-    least = sum(each.required for each in required)
-    if len(arguments(command, rest)) < least:
+    taken = [each for each in command.params if each.param_type_name == "argument"]
+    given = len(arguments(command, rest))
+    if given < sum(each.required for each in taken):
         return f"{command.name} lacks an argument"
+    if given > len(taken) and all(each.nargs == 1 for each in taken):
+        return f"{command.name} has too many arguments"
     return None
 
 
@@ -111,6 +119,7 @@ def test_every_block_names_its_language(page: Path) -> None:
         ("trellis-jobs queues pause --for 30m --reason x", "pause lacks an argument"),
         ("trellis-jobs queues pause SERVICE/TYPE --reason=x", None),
         ("trellis-jobs queues pause", None),
+        ("trellis-jobs worker run app:service", "worker has too many arguments"),
     ],
 )
 def test_what_a_command_requires_is_said_too(command: str, why: str | None) -> None:
@@ -121,3 +130,9 @@ def test_what_a_command_requires_is_said_too(command: str, why: str | None) -> N
 def test_every_command_that_is_shown_exists(page: Path) -> None:
     complaints = {each: complaint(each) for each in commands(page)}
     assert {each: why for each, why in complaints.items() if why} == {}
+
+
+def test_every_command_that_the_console_shows_exists() -> None:
+    shown = list(commands_of_console())
+    assert "trellis-jobs worker app:service" in shown
+    assert {each: why for each in shown if (why := complaint(each))} == {}
