@@ -16,6 +16,7 @@ from benchmarks import (
     commands,
     delays,
     keyed_rounds,
+    open_pages,
     operations,
     projection,
     recovery,
@@ -107,10 +108,16 @@ def _delays(options: Options, console: Console) -> None:
 def _pages(options: Options, console: Console) -> None:
     written, size = options.json or PAGES, pages.LARGE if options.million else pages.USUAL
     with console.status("starting") as status, EmbeddedServer.start() as server:
-        measured = pages.measure(server.url, pages.QUICK if options.quick else size, status.update)
+        measured = {
+            "pages": pages.measure(
+                server.url, pages.QUICK if options.quick else size, status.update
+            ),
+            "open": open_pages.measure(1 if options.quick else 30, status.update),
+        }
     written.parent.mkdir(parents=True, exist_ok=True)
     written.write_text(json.dumps(measured, indent=2) + "\n")
-    console.print(pages.table(measured), f"written to {written}")
+    tables = (pages.table(measured["pages"]), open_pages.table(measured["open"]))
+    console.print(*tables, f"written to {written}")
 
 
 def _recovery(options: Options, console: Console) -> None:

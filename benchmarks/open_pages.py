@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import httpx
+from rich.table import Table
 
 from benchmarks.peers.usage import cpu_of
 
@@ -32,6 +33,14 @@ def measure(seconds: float, say: Say) -> Report:
     """The CPU time of an installation with a demo service, without and with open pages."""
     with _installation() as (pid, address):
         return asyncio.run(_compare(pid, address, seconds, say))
+
+
+def table(measured: Report) -> Table:
+    shown = Table("pages", "reads/s", "without %", "with %", "cost %", title="open pages")
+    for path, figures in measured.items():
+        shares = (f"{100 * figures[name]:.1f}" for name in ("without", "with", "cost"))
+        shown.add_row(f"{PAGES} of {path}", f"{figures['reads_per_second']:.1f}", *shares)
+    return shown
 
 
 async def _compare(pid: int, address: str, seconds: float, say: Say) -> Report:

@@ -201,3 +201,11 @@ def test_retries_are_measured_with_naks_at_once_and_in_bursts(tmp_path: Path) ->
         assert run["retries"]["count"] > 0
         assert run["retries"]["earliest"] >= 0
         assert run["takeovers"]["count"] > 0
+
+
+def test_pages_of_the_console_are_measured_alone_and_left_open(tmp_path: Path) -> None:
+    measured = _measured(tmp_path / "console.json", "console")
+    assert {page["status"] for page in measured["pages"].values()} == {200}
+    for figures in measured["open"].values():
+        assert figures["with"] > 0
+        assert figures["cost"] == pytest.approx(figures["with"] - figures["without"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.lab import lab_worker, probe
 from trellis_jobs import Workers
 from trellis_jobs.contract.topology import ADVISORIES, KEYS, LOG, WORK
 from trellis_jobs.embedded import HOST, EmbeddedServer
+from trellis_jobs.errors import NotConfirmed
 from trellis_jobs.jetstream.client import api
 from trellis_jobs.jetstream.client.connect_options import as_connect_options
 from trellis_jobs.jetstream.client.connection import Connection
@@ -84,10 +86,9 @@ def three() -> Iterator[Cluster]:
 
 async def replicas(url: str) -> set[int]:
     async with probe(url) as raw:
-        infos = [
-            await api.request(raw.connection, f"STREAM.INFO.{name}")
-            for name in (LOG, WORK, ADVISORIES, KEYS)
-        ]
+        names = (await api.request(raw.connection, "STREAM.NAMES"))["streams"]
+        assert set(names) >= {LOG, WORK, ADVISORIES, KEYS}
+        infos = [await api.request(raw.connection, f"STREAM.INFO.{name}") for name in names]
     return {info["config"]["num_replicas"] for info in infos}
 
 
@@ -126,7 +127,13 @@ async def without_a_follower(three: Cluster) -> None:
     async def missed() -> bool:
         return await detect_replicas(as_connect_options(three.url), three.system_url) == 1
 
+    async def all_have_leaders() -> bool:
+        with suppress(NotConfirmed):
+            return bool(await replicas(three.url))
+        return False
+
     await until(missed, "the killed server is missed")
+    await until(all_have_leaders, "the streams that it led have new leaders", deadline=120)
 
 
 WITH_SYSTEM_ACCOUNT = """
