@@ -51,6 +51,51 @@ async def test_a_paused_page_stays_as_it_is_until_it_is_resumed(
         await paused.until(SHOWN, ref.id)
 
 
+async def test_a_change_that_came_while_a_dialog_was_open_appears_when_it_is_closed(
+    shop: ConsoleInstallation, browser: Browser
+) -> None:
+    ref = await new_job(shop)
+    async with visit(browser, shop.address) as tab, visit(browser, shop.address) as other:
+        for each in (tab, other):
+            await each.open(f"/jobs/shop/unattended/{ref.id}")
+            await each.until_live()
+        await tab.page.click("#open-cancel")
+        await shop.admin.cancel(ref.id, reason="the customer called")
+        await other.until("document.querySelector('.job-title .state-cancelled') !== null")
+        await tab.until("!document.querySelector('.job-title .state-cancelled')")
+        await tab.page.click("dialog[open] [data-close]")
+        await tab.until("document.querySelector('.job-title .state-cancelled') !== null")
+
+
+async def test_a_paused_page_still_shows_the_job_as_of_any_event(
+    shop: ConsoleInstallation, browser: Browser
+) -> None:
+    ref = shop.jobs["completed"]
+    async with visit(browser, shop.address) as tab:
+        await tab.open(f"/jobs/shop/work/{ref.id}")
+        await tab.until_live()
+        await tab.page.keyboard.press("p")
+        await tab.page.focus("#as-of-range")
+        await tab.page.keyboard.press("Home")
+        await tab.until("document.querySelector('.as-of-banner') !== null")
+        assert tab.complaints == []
+
+
+async def test_the_keys_can_be_switched_off(shop: ConsoleInstallation, browser: Browser) -> None:
+    async with visit(browser, shop.address) as tab:
+        await tab.open("/jobs")
+        await tab.page.keyboard.press("?")
+        await tab.page.click("#use-keys")
+        await tab.page.keyboard.press("Escape")
+        await tab.page.keyboard.press("?")
+        assert not await tab.page.is_visible("#shortcuts")
+        await tab.open("/queues")
+        await tab.page.keyboard.press("?")
+        assert not await tab.page.is_visible("#shortcuts"), "it is remembered"
+        await tab.page.click("#keys")
+        assert await tab.page.is_visible("#shortcuts")
+
+
 async def test_the_focus_stays_while_the_page_changes(
     shop: ConsoleInstallation, browser: Browser
 ) -> None:

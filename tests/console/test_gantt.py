@@ -55,7 +55,7 @@ def log_of(history: Iterable[e.Event], now: datetime = LATER) -> JobLog:
         body = orjson.loads(wire.encode(event, status or _status(event), None))
         subject = subjects.lifecycle(event.job, event.kind)
         entries.append(LogEntry(seq=sequence, subject=subject, stored_at=event.at, event=body))
-    return replay_log(LogPart(tuple(entries), len(entries), is_whole=True), now)
+    return replay_log(LogPart(tuple(entries), len(entries), len(entries), is_whole=True), now)
 
 
 def _status(event: e.Event) -> JobStatus:

@@ -14,6 +14,7 @@ import pytest
 from jobs_admin.api.client import AdminClient
 from jobs_admin.api.errors import RequestFailed
 from jobs_admin.bundle.bundle_file import read_bundle
+from jobs_admin.console.job.job_log import MAX_CHANGES
 from tests.console.job_histories import (
     HOSTILE,
     hostile_history,
@@ -275,6 +276,22 @@ async def test_a_job_with_thousands_of_notes_shows_its_changes_and_pages_of_note
     middle = await lab.console.see(f"{path_of(JOB)}?seq={began.sequence + 500}")
     assert "2/9 draw page 2" in middle.text
     assert "state-active" in middle.html.split("</h1>")[0]
+
+
+async def test_a_job_with_thousands_of_state_changes_has_its_newest_state_and_says_what_is_missing(
+    lab: JobLab,
+) -> None:
+    """It polls by snoozing. Its page has the oldest changes only."""
+    polls = [event for _ in range(MAX_CHANGES // 2) for event in (started(), snoozed())]
+    await write(lab.raw, JOB, created(), *polls, started(), completed())
+    await lab.shown(JOB, JobState.COMPLETED)
+    page = await lab.console.see(path_of(JOB))
+    assert len(page.html) < MAX_HTML
+    assert f"This job has {MAX_CHANGES + 3:,} changes of state." in page.text
+    assert f"the oldest {MAX_CHANGES:,} changes" in page.text
+    assert "state-completed" in page.html.split("</h1>")[0]
+    assert 'id="open-' not in page.html, "a completed job cannot be changed"
+    assert "0 notes" not in page.text
 
 
 async def test_ignored_and_undecodable_messages_are_shown_with_the_reason(lab: JobLab) -> None:

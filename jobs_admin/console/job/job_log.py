@@ -27,13 +27,19 @@ MAX_CHANGES: Final = 2_000
 class LogPart:
     """Entries of a job's log as the admin runtime sent them.
 
-    `count` is the number of all messages of the job. `is_whole`: these are all of them; otherwise
-    they are only the state changes.
+    `count` is the number of all messages of the job, and `changes` that of its state changes.
+    `is_whole`: these are all messages; otherwise they are only the oldest state changes.
     """
 
     entries: tuple[LogEntry, ...]
     count: int
+    changes: int
     is_whole: bool
+
+    @property
+    def is_cut(self) -> bool:
+        """There are more state changes, so this does not say what the job is now."""
+        return not self.is_whole and len(self.entries) < self.changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ class JobLog:
     def note_count(self) -> int:
         if self.part.is_whole:
             return sum(is_note(entry) for entry in self.history)
-        return self.part.count - len(self.history)
+        return self.part.count - self.part.changes
 
     def index_at(self, sequence: int | None) -> int:
         """The position in `history` of the newest event up to a sequence; 0 if all are later."""
@@ -85,7 +91,7 @@ async def read_log(reads: JobReads, job: JobAddress, *, min_seq: int = 0) -> Log
     """Read all messages of a job, or only its state changes if it has very many."""
     begin = await reads.list_events(job, limit=MAX_PAGE_SIZE, min_seq=min_seq)
     if begin.count <= len(begin.entries):
-        return LogPart(begin.entries, begin.count, is_whole=True)
+        return LogPart(begin.entries, begin.count, begin.count, is_whole=True)
     changes = await reads.list_events(job, notes=False, limit=MAX_PAGE_SIZE)
     entries = changes.entries
     while len(entries) < min(changes.count, MAX_CHANGES):
@@ -94,7 +100,7 @@ async def read_log(reads: JobReads, job: JobAddress, *, min_seq: int = 0) -> Log
         if not more.entries:
             break
         entries += more.entries
-    return LogPart(entries, begin.count, is_whole=False)
+    return LogPart(entries, begin.count, changes.count, is_whole=False)
 
 
 async def read_all(reads: JobReads, job: JobAddress) -> tuple[LogEntry, ...]:

@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from jobs_admin.api.views.jobs import JobSecrets, JobView
     from jobs_admin.console.console_request import ConsoleRequest
     from trellis_jobs.model.job import Job
+    from trellis_jobs.model.states import JobState
     from trellis_jobs.model.timeline import TimelineEntry
 
 T = TypeVar("T")
 
 _MAX_ATTEMPTS: Final = 20
+_MAX_SPANS: Final = 24
 _MAX_DIGITS: Final = 18
 
 
@@ -123,6 +125,7 @@ async def _page(
         base=request.request.url.path,
         log=log,
         newest=newest,
+        state=_state(log, view, moment),
         job=moment.job,
         moment=moment,
         row=event_row(moment.entry),
@@ -130,18 +133,25 @@ async def _page(
         explanation=None if moment.is_past else explanation,
         progress=_progress(moment, view),
         chart=gantt(log.spans, now, at=moment.entry.at if moment.is_past else None),
-        spans=[(each, span_words(each, now)) for each in log.spans[-PAGE_SIZE:]],
+        spans=[(each, span_words(each, now)) for each in log.spans[-_MAX_SPANS:]],
         attempts=attempts[-_MAX_ATTEMPTS:][::-1],
         attempt_count=len(attempts),
         events=events,
         with_notes="notes" in request.query,
         related=related,
         neighbours=neighbours,
-        actions=actions_in(newest.state) if newest and not moment.is_past else (),
+        actions=() if moment.is_past else actions_in(_state(log, view, moment)),
         snippets=snippets_of(newest) if newest else None,
         omitted=view.omitted if view else (),
         **_contents(moment.job, secrets),
     )
+
+
+def _state(log: JobLog, view: JobView | None, moment: Moment) -> JobState | None:
+    """The state that the page shows. Of a log that is cut, only the projection knows the newest."""
+    if log.part.is_cut and view is not None and not moment.is_past:
+        return view.state
+    return moment.job.state if moment.job else None
 
 
 def _contents(job: Job | None, secrets: JobSecrets | None) -> dict[str, Any]:

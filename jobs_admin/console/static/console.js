@@ -70,15 +70,20 @@ let source = null;
 let sequence = main.dataset.sequence ?? null;
 let isPaused = sessionStorage.getItem("live") === "paused";
 let isReading = false;
+// A reply to `readAgain` is on its way: the page did not ask for it on behalf of its user.
+let isFetching = false;
 let isDirty = false;
+// A hint came while its user was busy: the page reads again when they are not any more.
+let isMissed = false;
+const RETRY_DELAY = 3000;
 
 async function readAgain() {
   if (isReading) {
     isDirty = true;
     return;
   }
-  isReading = true;
-  isDirty = false;
+  isReading = isFetching = true;
+  isDirty = isMissed = false;
   try {
     await htmx.ajax("GET", location.href, {
       target: "#main",
@@ -87,6 +92,7 @@ async function readAgain() {
     });
     main.dispatchEvent(new CustomEvent("updated"));
   } finally {
+    isFetching = false;
     setTimeout(() => {
       isReading = false;
       if (isDirty && !document.hidden && !isPaused) readAgain();
@@ -108,14 +114,30 @@ function listen() {
   source = new EventSource(`/hints?topics=${encodeURIComponent(topics)}${after}`);
   source.onmessage = (event) => {
     sequence = event.lastEventId;
-    if (!isBusy()) readAgain();
+    if (isBusy()) isMissed = true;
+    else readAgain();
   };
   source.onopen = () => {
+    if (document.documentElement.classList.contains("offline")) say("Live updates go on.");
     document.documentElement.classList.remove("offline");
     document.documentElement.dataset.live = "on";
   };
-  source.onerror = () => document.documentElement.classList.add("offline");
+  source.onerror = () => {
+    if (!document.documentElement.classList.contains("offline")) say("Live updates are interrupted. Trying again…");
+    document.documentElement.classList.add("offline");
+    if (source?.readyState !== EventSource.CLOSED) return;
+    // After a reply other than 200 the browser does not try again.
+    source = null;
+    setTimeout(listen, RETRY_DELAY);
+  };
 }
+
+function readWhatWasMissed() {
+  if (isMissed && !isPaused && !isBusy()) readAgain();
+}
+
+// The events that can end what kept the page from changing; `close` does not bubble.
+for (const name of ["close", "focusout", "reset"]) document.addEventListener(name, () => setTimeout(readWhatWasMissed), true);
 
 function stopListening() {
   source?.close();
@@ -123,15 +145,15 @@ function stopListening() {
   delete document.documentElement.dataset.live;
 }
 
-// A reply that comes after its user has paused the page does not change it.
+// A reply to `readAgain` that comes after its user has paused the page does not change it.
 document.addEventListener("htmx:before:swap", (event) => {
-  if (isPaused) event.preventDefault();
+  if (isPaused && isFetching) event.preventDefault();
 });
 
 function setPaused(paused) {
   isPaused = paused;
   sessionStorage.setItem("live", paused ? "paused" : "on");
-  liveButton.setAttribute("aria-pressed", String(!paused));
+  document.documentElement.classList.toggle("paused", paused);
   liveButton.textContent = paused ? "paused" : "live";
   if (paused) stopListening();
   else {
@@ -168,6 +190,11 @@ function selectRow() {
   box?.click();
 }
 
+// People who dictate would trigger them by accident.
+const keysBox = document.getElementById("use-keys");
+keysBox.checked = localStorage.getItem("keys") !== "off";
+keysBox.onchange = () => localStorage.setItem("keys", keysBox.checked ? "on" : "off");
+
 const KEYS = {
   "/": () => document.getElementById("search")?.focus(),
   "?": () => document.getElementById("shortcuts").showModal(),
@@ -188,7 +215,7 @@ function isTyping(target) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  if (!keysBox.checked || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (awaitsScreen) {
     awaitsScreen = false;
     const link = document.querySelector(`nav [data-key="${CSS.escape(event.key)}"]`);
@@ -214,8 +241,13 @@ function say(text) {
 document.addEventListener("click", async (event) => {
   const copied = event.target.closest("[data-copy]");
   if (copied) {
-    await navigator.clipboard.writeText(copied.dataset.copy);
-    say("Copied.");
+    try {
+      await navigator.clipboard.writeText(copied.dataset.copy);
+      say("Copied.");
+    } catch {
+      // Browsers have no clipboard for pages of other machines without https.
+      window.prompt("Copy this text:", copied.dataset.copy);
+    }
     return;
   }
   const opener = event.target.closest("[data-dialog]");
