@@ -95,7 +95,8 @@ async function readAgain() {
     isFetching = false;
     setTimeout(() => {
       isReading = false;
-      if (isDirty && !document.hidden && !isPaused) readAgain();
+      if (isDirty && isBusy()) isMissed = true;
+      else if (isDirty && !document.hidden && !isPaused) readAgain();
     }, MIN_INTERVAL);
   }
 }
@@ -145,9 +146,12 @@ function stopListening() {
   delete document.documentElement.dataset.live;
 }
 
-// A reply to `readAgain` that comes after its user has paused the page does not change it.
+// A reply to `readAgain` that comes after its user has paused the page, or opened a dialog, does not
+// change it.
 document.addEventListener("htmx:before:swap", (event) => {
-  if (isPaused && isFetching) event.preventDefault();
+  if (!isFetching || !(isPaused || isBusy())) return;
+  event.preventDefault();
+  isMissed = true;
 });
 
 function setPaused(paused) {
