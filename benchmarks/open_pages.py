@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PAGES: Final = 10
 _RATE: Final = 2.0
+# That of console.js.
+_MIN_INTERVAL: Final = 0.9
 LOOK: Final = 0.1
 _ADDRESS: Final = re.compile(r"console: (\S+)\s")
 _TOPICS: Final = re.compile(r'data-topics="([^"]*)" data-sequence="(\d+)"')
@@ -73,17 +75,31 @@ async def _share(pid: int, seconds: float) -> float:
 
 
 async def _keep_open(http: httpx.AsyncClient, path: str, reads: list[int]) -> None:
-    """As a browser does: read the page again after each hint, and only its changing part."""
+    """As console.js does: after hints read the page again, but only its changing part."""
     found = _TOPICS.search((await http.get(path)).text)
     if found is None:
         raise ValueError(f"the page {path} is not live")
+    hints: asyncio.Queue[str] = asyncio.Queue()
     query = {"topics": found[1], "after": found[2]}
-    async with http.stream("GET", "/hints", params=query) as hints:
-        async for line in hints.aiter_lines():
+    async with asyncio.TaskGroup() as running:
+        running.create_task(_collect(http, query, hints))
+        while True:
+            sequence = await hints.get()
+            while not hints.empty():
+                sequence = hints.get_nowait()
+            await http.get(path, headers={"hx-request": "true", "x-min-seq": sequence})
+            reads[0] += 1
+            await asyncio.sleep(_MIN_INTERVAL)
+
+
+async def _collect(
+    http: httpx.AsyncClient, query: dict[str, str], hints: asyncio.Queue[str]
+) -> None:
+    async with http.stream("GET", "/hints", params=query) as stream:
+        async for line in stream.aiter_lines():
             name, _, sequence = line.partition(": ")
             if name == "data":
-                await http.get(path, headers={"hx-request": "true", "x-min-seq": sequence})
-                reads[0] += 1
+                hints.put_nowait(sequence)
 
 
 @contextmanager

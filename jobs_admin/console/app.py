@@ -16,6 +16,7 @@ from jobs_admin.console.failures import Failure, failure_of
 from jobs_admin.console.hint_stream import HintStreams
 from jobs_admin.console.rendering import FOLDER
 from jobs_admin.console.security import RequestChecks
+from jobs_admin.console.shared_pages import answer_shared
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,7 +64,7 @@ def _endpoint(console: ConsoleContext, answer: Answer) -> Callable[[Request], Aw
     async def respond(request: Request) -> Response:
         made = ConsoleRequest(request, console, request.user)
         try:
-            return await answer(made)
+            return await answer_shared(made, answer)
         except Exception as error:
             failure = failure_of(error)
             if failure is None:

@@ -14,16 +14,18 @@ T = TypeVar("T")
 
 # An open page reads again at most about once per second.
 A_MOMENT: Final = 1.0
+_MANY: Final = 100
 
 
 @dataclass(slots=True)
 class _Read:
-    """`value` is as of `min_seq` at least, and was read at `at`."""
+    """`value` is as of `min_seq` at least, was read at `at`, and may be used for `seconds`."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     value: Any = None
     min_seq: int = -1
     at: float = 0.0
+    seconds: float = A_MOMENT
 
 
 class SharedReads:
@@ -32,6 +34,9 @@ class SharedReads:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._reads: dict[str, _Read] = {}
+
+    def __len__(self) -> int:
+        return len(self._reads)
 
     async def get(
         self,
@@ -42,7 +47,9 @@ class SharedReads:
         seconds: float = A_MOMENT,
     ) -> T:
         """The value of this name if it is new enough, and else a new one."""
-        read = self._reads.setdefault(name, _Read())
+        if len(self._reads) > _MANY:
+            self._forget_old()
+        read = self._reads.setdefault(name, _Read(seconds=seconds))
         async with read.lock:
             is_new = self._monotonic() - read.at < seconds
             if read.min_seq < min_seq or not is_new:
@@ -50,3 +57,13 @@ class SharedReads:
                 read.value, read.min_seq, read.at = value, min_seq, self._monotonic()
             found: T = read.value
             return found
+
+    def _forget_old(self) -> None:
+        now = self._monotonic()
+        old = [
+            name
+            for name, read in self._reads.items()
+            if now - read.at >= read.seconds and not read.lock.locked()
+        ]
+        for name in old:
+            del self._reads[name]

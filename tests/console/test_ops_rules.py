@@ -352,3 +352,15 @@ async def test_pages_share_a_read_until_it_is_too_old_or_older_than_a_hint() -> 
     now += 2
     assert await shared.get("overview", fetch) == 3
     assert await shared.get("another", fetch) == 4
+
+
+async def test_shared_reads_do_not_pile_up() -> None:
+    async def fetch() -> bytes:
+        return bytes(100)
+
+    now = 100.0
+    shared = SharedReads(lambda: now)
+    for page in range(1_000):
+        now += 0.1
+        await shared.get(f"/jobs?q={page}", fetch)
+    assert len(shared) <= 101

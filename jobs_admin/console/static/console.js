@@ -65,7 +65,7 @@ main.addEventListener("updated", () => showTimes(main));
 // ---- Live updates: a hint says that something has changed, and the page reads again.
 
 const liveButton = document.getElementById("live");
-const MIN_INTERVAL = 700;
+const MIN_INTERVAL = 900;
 let source = null;
 let sequence = main.dataset.sequence ?? null;
 let isPaused = sessionStorage.getItem("live") === "paused";
