@@ -16,7 +16,7 @@ from jobs_admin.api.views.changes import ChangesView
 from jobs_admin.console.app import console_app
 from jobs_admin.console.connections import Connections
 from jobs_admin.console.console_request import ConsoleContext
-from jobs_admin.console.hint_stream import MAX_STREAMS
+from jobs_admin.console.event_stream import MAX_STREAMS
 from jobs_admin.console.live import LiveHints
 from jobs_admin.console.rendering import Renderer
 from jobs_admin.console.screens import BUNDLE_SCREENS, SCREENS
