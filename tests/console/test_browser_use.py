@@ -51,6 +51,19 @@ async def test_a_paused_page_stays_as_it_is_until_it_is_resumed(
         await paused.until(SHOWN, ref.id)
 
 
+async def test_the_live_tail_connects_again_after_it_was_refused(
+    shop: ConsoleInstallation, browser: Browser
+) -> None:
+    stream = "**/live/events*"
+    async with visit(browser, shop.address) as tab:
+        await tab.page.route(stream, lambda route: route.fulfill(status=503, body="too many"))
+        await tab.open("/live")
+        await tab.until("document.getElementById('tail-state').textContent.includes('again')")
+        await tab.page.unroute(stream)
+        ref = await new_job(shop)
+        await tab.until(SHOWN, ref.id)
+
+
 async def test_the_focus_stays_while_the_page_changes(
     shop: ConsoleInstallation, browser: Browser
 ) -> None:
