@@ -47,11 +47,16 @@ def console_app(console: ConsoleContext) -> Starlette:
     ]
     signs_in = bool(console.config.sign_in.kinds)
     streams = EventStreams(max_per_user=MAX_STREAMS_PER_USER if signs_in else None)
+    hint_streams = HintStreams(console.live, streams)
+
+    async def hints(request: ConsoleRequest) -> Response:
+        return await hint_streams.open(request.request)
+
     app = Starlette(
         routes=[
             *reads,
             *changes,
-            Route("/hints", HintStreams(console.live, streams).open, methods=["GET"]),
+            Route("/hints", _endpoint(console, hints), methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
             Route("/{rest:path}", _endpoint(console, _no_such_page)),
         ],
@@ -68,7 +73,7 @@ def _endpoint(console: ConsoleContext, answer: Answer) -> Callable[[Request], Aw
     async def respond(request: Request) -> Response:
         made = ConsoleRequest(request, console, request.user)
         try:
-            return await answer(made)
+            reply = await answer(made)
         except Exception as error:
             failure = failure_of(error)
             if failure is None:
@@ -77,7 +82,9 @@ def _endpoint(console: ConsoleContext, answer: Answer) -> Callable[[Request], Aw
                     request.url.path,
                     made.request_id,
                 )
-            return _show_failure(made, failure or _UNEXPECTED)
+            reply = _show_failure(made, failure or _UNEXPECTED)
+        reply.headers["x-request-id"] = made.request_id
+        return reply
 
     return respond
 
