@@ -12,6 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 from jobs_admin.console.auth.sign_in import RequireSignIn, sign_in_with
 from jobs_admin.console.console_request import ConsoleContext, ConsoleRequest
+from jobs_admin.console.event_stream import MAX_STREAMS_PER_USER, EventStreams
 from jobs_admin.console.failures import Failure, failure_of
 from jobs_admin.console.hint_stream import HintStreams
 from jobs_admin.console.rendering import FOLDER
@@ -45,11 +46,18 @@ def console_app(console: ConsoleContext) -> Starlette:
         for screen in console.screens
         for path, answer in screen.changes.items()
     ]
-    return Starlette(
+    signs_in = bool(console.config.sign_in.kinds)
+    streams = EventStreams(max_per_user=MAX_STREAMS_PER_USER if signs_in else None)
+    hint_streams = HintStreams(console.live, streams)
+
+    async def hints(request: ConsoleRequest) -> Response:
+        return await hint_streams.open(request.request)
+
+    app = Starlette(
         routes=[
             *reads,
             *changes,
-            Route("/hints", HintStreams(console.live).open, methods=["GET"]),
+            Route("/hints", _endpoint(console, hints), methods=["GET"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
             Route("/{rest:path}", _endpoint(console, _no_such_page)),
         ],
@@ -58,13 +66,15 @@ def console_app(console: ConsoleContext) -> Starlette:
             Middleware(RequireSignIn, sign_in_with(console.config.sign_in)),
         ],
     )
+    app.state.event_streams = streams  # the live tail is a page, and opens streams too
+    return app
 
 
 def _endpoint(console: ConsoleContext, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
     async def respond(request: Request) -> Response:
         made = ConsoleRequest(request, console, request.user)
         try:
-            return await answer_shared(made, answer)
+            reply = await answer_shared(made, answer)
         except Exception as error:
             failure = failure_of(error)
             if failure is None:
@@ -73,7 +83,9 @@ def _endpoint(console: ConsoleContext, answer: Answer) -> Callable[[Request], Aw
                     request.url.path,
                     made.request_id,
                 )
-            return _show_failure(made, failure or _UNEXPECTED)
+            reply = _show_failure(made, failure or _UNEXPECTED)
+        reply.headers["x-request-id"] = made.request_id
+        return reply
 
     return respond
 

@@ -16,9 +16,10 @@ from jobs_admin.api.views.changes import ChangesView
 from jobs_admin.console.app import console_app
 from jobs_admin.console.connections import Connections
 from jobs_admin.console.console_request import ConsoleContext
-from jobs_admin.console.hint_stream import MAX_STREAMS
+from jobs_admin.console.event_stream import MAX_STREAMS
 from jobs_admin.console.live import LiveHints
 from jobs_admin.console.rendering import Renderer
+from jobs_admin.console.request_timeout import RequestTimeoutProtocol
 from jobs_admin.console.screens import BUNDLE_SCREENS, SCREENS
 from jobs_admin.console.users import ALL_ROLES, Role, User
 from trellis_jobs.environment import utc_now
@@ -68,6 +69,7 @@ async def _serving(console: ConsoleContext) -> AsyncIterator[str]:
     server = _Server(
         uvicorn.Config(
             app,
+            http=RequestTimeoutProtocol,
             log_config=None,
             access_log=False,
             server_header=False,

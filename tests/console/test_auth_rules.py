@@ -82,6 +82,18 @@ async def test_a_password_is_checked_once_and_then_known_for_a_minute() -> None:
         await passwords.matches("ann", "correct horse", PasswordHash.of("changed"), HERE)
 
 
+async def test_a_user_who_goes_on_working_stays_signed_in_while_others_guess() -> None:
+    clock = Clock()
+    passwords, quick = Passwords(clock), PasswordHash.of("correct horse", cost=2)
+    assert await passwords.matches("ann", "correct horse", quick, HERE)
+    clock.time += WINDOW - 10
+    assert await passwords.matches("ann", "correct horse", quick, HERE)
+    clock.time += 20
+    for number in range(PER_USER):
+        assert not await passwords.matches("ann", f"{number}", quick, f"198.51.100.{number}")
+    assert await passwords.matches("ann", "correct horse", quick, HERE)
+
+
 async def test_wrong_passwords_are_limited_by_address_and_by_user() -> None:
     clock = Clock()
     passwords, quick = Passwords(clock), PasswordHash.of("correct horse", cost=2)

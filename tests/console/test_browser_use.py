@@ -96,6 +96,19 @@ async def test_the_keys_can_be_switched_off(shop: ConsoleInstallation, browser: 
         assert await tab.page.is_visible("#shortcuts")
 
 
+async def test_the_live_tail_connects_again_after_it_was_refused(
+    shop: ConsoleInstallation, browser: Browser
+) -> None:
+    stream = "**/live/events*"
+    async with visit(browser, shop.address) as tab:
+        await tab.page.route(stream, lambda route: route.fulfill(status=503, body="too many"))
+        await tab.open("/live")
+        await tab.until("document.getElementById('tail-state').textContent.includes('again')")
+        await tab.page.unroute(stream)
+        ref = await new_job(shop)
+        await tab.until(SHOWN, ref.id)
+
+
 async def test_the_focus_stays_while_the_page_changes(
     shop: ConsoleInstallation, browser: Browser
 ) -> None:

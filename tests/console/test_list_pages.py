@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
@@ -336,6 +337,26 @@ async def test_the_live_tail_shows_a_queue_or_a_kind(lab: ConsoleLab, raw: Probe
         assert await read_until(lines, 12) == [12]
     assert (await lab.see("/live?kind=exploded")).status == 409
     assert (await lab.see("/live/events?after=x")).status == 409
+
+
+async def test_a_live_tail_that_shows_little_does_not_search_the_same_events_again(
+    lab: ConsoleLab, raw: Probe
+) -> None:
+    """Otherwise each change would make it read from where it found something last."""
+    asked: list[int] = []
+
+    def has_read_more_than(reads: int) -> bool:
+        return len(asked) > reads
+
+    await raw.connection.subscribe(
+        "rpc.v1.Jobs.Tail", lambda message: asked.append(orjson.loads(message.data)["afterSeq"])
+    )
+    async with following(lab, "kind=expired", 0):
+        await until(lambda: asked == [0], "the log is read from its beginning")
+        for number, reads in enumerate((1, 2, 3)):
+            await die(raw, 1, first=number)
+            await until(partial(has_read_more_than, reads), "the log is read again")
+        assert asked[-1] > 0
 
 
 async def test_too_many_events_at_once_are_counted_not_shown(lab: ConsoleLab, raw: Probe) -> None:

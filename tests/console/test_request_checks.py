@@ -97,6 +97,18 @@ async def test_a_failure_names_its_request(web: httpx.AsyncClient) -> None:
 
 
 @shared_loop
+async def test_every_reply_has_the_id_of_its_request(web: httpx.AsyncClient) -> None:
+    headers = {"x-request-id": "from-the-proxy.8", "sec-fetch-site": "same-origin"}
+    changed = await web.post(NEW_JOB, data=FORM, headers=headers)
+    assert changed.status_code == 303
+    assert changed.headers["x-request-id"] == "from-the-proxy.8"
+    for path in ("/jobs.csv", "/jobs/suggest?q=st", "/live/events?after=0", "/hints?topics=all"):
+        async with web.stream("GET", path, headers=headers) as reply:
+            assert reply.status_code == 200
+            assert reply.headers.get_list("x-request-id") == ["from-the-proxy.8"], path
+
+
+@shared_loop
 async def test_no_page_is_larger_than_it_may_be(
     shop: ConsoleInstallation, web: httpx.AsyncClient
 ) -> None:

@@ -156,6 +156,19 @@ async def test_names_from_elsewhere_than_the_proxy_do_not_count(
         assert (refused.status_code, "trusted proxy" in refused.text) == (403, True)
 
 
+async def test_a_forged_address_does_not_escape_the_limit_of_wrong_passwords(
+    shop: ConsoleInstallation, users: Path
+) -> None:
+    """The proxy adds a line of its header after the one that the client sent."""
+    on = settings(users, SignInKind.BASIC, proxies=("127.0.0.0/8",))
+    async with console_at(shop.url, **on) as address, client(address) as web:
+        for number in range(PER_ADDRESS + 1):
+            forged = ("x-forwarded-for", f"198.51.100.{number}")
+            headers = [forged, ("x-forwarded-for", "203.0.113.9")]
+            reply = await web.get("/", auth=("ann", f"guess-{number}"), headers=headers)
+        assert reply.status_code == 429
+
+
 async def test_a_user_who_is_removed_from_the_file_is_out(
     shop: ConsoleInstallation, tmp_path: Path
 ) -> None:

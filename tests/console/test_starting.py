@@ -84,6 +84,31 @@ def test_an_address_that_others_reach_needs_a_decision() -> None:
     assert "add --auth" in ended.err
 
 
+def test_users_who_sign_in_do_not_get_the_credentials_of_the_admin_runtime(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    users = tmp_path / "users"
+    users.write_text("everyone viewer\n")
+    arguments = ("--nats", server.url, "--console-port", "0", "--console-auth", "basic")
+    ended = shell("admin", "serve", *arguments, "--console-users", str(users))
+    assert ended.code == Exit.REFUSED
+    assert "--console-auth needs --console-creds" in ended.err
+
+
+async def test_users_may_sign_in_to_the_console_of_the_admin_runtime(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    users = tmp_path / "users"
+    users.write_text("everyone viewer\n")
+    arguments = ("--nats", server.url, "--db", str(tmp_path / "jobs.sqlite"), "--provision")
+    console = ("--console-port", "0", "--console-auth", "basic", "--console-users", str(users))
+    serve = ("admin", "serve", *arguments, *console, "--console-creds", server.url)
+    with running(tmp_path, *serve) as admin:
+        assert (await page(admin, "console=")).status_code == 401
+        admin.send(signal.SIGTERM)
+        assert await admin.until_exit() == 0
+
+
 def test_a_port_that_is_taken_is_said(server: EmbeddedServer) -> None:
     ended = shell("console", "serve", "--nats", server.url, "--port", str(server.port))
     assert ended.code == Exit.REFUSED

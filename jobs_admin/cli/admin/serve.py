@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from jobs_admin.api.errors import ConfigError
 from jobs_admin.api.views.health import Mode
 from jobs_admin.cli.admin.retention_option import (
     DEFAULT_RETENTION,
@@ -43,7 +44,11 @@ RETENTION: Final = DEFAULTS.retention_interval.total_seconds()
 MIN_INTERVAL: Final = 0.1
 # At 10 a process gets about a tenth of the CPU time of a normal process that competes for the core.
 NICE: Final = 10
-
+_NEEDS_CREDENTIALS: Final = (
+    "--console-auth needs --console-creds: without it, all who sign in would use the NATS "
+    "credentials of the admin runtime. Add --console-creds with the user console-viewer, which "
+    "`trellis-jobs permissions --console` prints; if the NATS server has no users, with its URL"
+)
 
 ProjectionFile = Annotated[
     Path | None,
@@ -167,14 +172,21 @@ def serve(
 def _console(
     given: EmbeddedConsoleOptions, admin: ConnectOptions
 ) -> AbstractAsyncContextManager[str | None]:
-    """Check the options before anything runs. A console without credentials uses the admin's."""
+    """Check the options before anything runs. A console without credentials uses the admin's.
+
+    Raises ConfigError.
+    """
     options = given.options()
     if options is None:
         return nullcontext()
-    viewer = admin.with_inbox_prefix(inbox_prefix(SERVICE_NAME))
+    config = options.config()
     if given.console_creds is not None:
         viewer = connect_as("--console-creds", given.console_creds, admin)
-    return console_running(options.config(), role_connections(options, viewer))
+    elif options.auth:
+        raise ConfigError(_NEEDS_CREDENTIALS)
+    else:
+        viewer = admin.with_inbox_prefix(inbox_prefix(SERVICE_NAME))
+    return console_running(config, role_connections(options, viewer))
 
 
 async def _serve(config: AdminConfig, console: AbstractAsyncContextManager[str | None]) -> None:

@@ -40,7 +40,8 @@ _HELP: Final = {
     "trusted-proxy": "Address or network of a proxy whose headers count. May be repeated.",
     "user-header": "Header in which the proxy sends the name of the user.",
     "groups-header": "Header in which the proxy sends the user's groups, separated by commas.",
-    "creds": f"Connect as this user of NATS: {_CREDENTIALS}. Default: as the admin runtime.",
+    "creds": f"Connect as this user of NATS: {_CREDENTIALS}. Default, without "
+    "--auth: as the admin runtime.",
     "operator-creds": f"Change jobs as this user of NATS: {_CREDENTIALS}.",
     "secrets-creds": f"Reveal secret fields as this user of NATS: {_CREDENTIALS}.",
     "create-creds": f"Create jobs as this user of NATS: {_CREDENTIALS}.",

@@ -21,8 +21,8 @@ def role_connections(console: ConsoleOptions, viewer: ConnectOptions) -> dict[Ro
     """A role without credentials does not exist, unless roles share the viewer's connection.
 
     They do by --share-connection, and on a loopback address where no credentials of roles are
-    given and users do not sign in: then only the person who started the console uses it, with
-    their own NATS credentials.
+    given and users do not sign in: then every account of the machine may use the console, with
+    the NATS credentials of the person who started it.
     """
     given = console.credentials
     is_own = not given and not console.auth and is_loopback(console.host)

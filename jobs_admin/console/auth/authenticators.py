@@ -65,7 +65,9 @@ class BasicAuthenticator:
         name, password = _name_and_password(given)
         users = self.users.current()
         known = users.passwords.get(name)
-        client = self.proxies.client(peer, headers.get("x-forwarded-for", ""))
+        # Some proxies add a line after those that the client sent: the last one counts most.
+        forwarded_for = ", ".join(headers.getlist("x-forwarded-for"))
+        client = self.proxies.client(peer, forwarded_for)
         is_right = await self.passwords.matches(name, password, known, throttle_name(client))
         user = users.person(name) if is_right else None
         if user is None:

@@ -61,7 +61,11 @@ class Passwords:
             raise TooManyTries(seconds)
 
     def _is_verified(self, mark: bytes) -> bool:
-        return self._verified.get(mark, 0.0) > self._now()
+        """Each use counts, so that users stay signed in while others guess at their names."""
+        is_verified = self._verified.get(mark, 0.0) > self._now()
+        if is_verified:
+            self._verified[mark] = self._now() + _REMEMBERED_FOR
+        return is_verified
 
     def _mark(self, name: str, password: str, known: PasswordHash | None) -> bytes:
         """Passwords are not kept in memory. A changed hash is another mark."""

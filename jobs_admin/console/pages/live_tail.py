@@ -2,7 +2,7 @@
 
 The page begins with the newest events. Then it gets the later ones as server-sent events, each with
 the position up to which the log was read. A browser that reconnects sends that position, so no
-event is left out or shown twice.
+event is left out or shown twice. The streams have the limits of all event streams of the console.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
-from starlette.responses import StreamingResponse
-
 from jobs_admin.api.errors import Invalid
 from jobs_admin.console.event_states import state_after
+from jobs_admin.console.event_stream import KEEP_ALIVE, next_hint, streams_of
 from jobs_admin.console.live import EVERYTHING
 from trellis_jobs.errors import JobsError
 from trellis_jobs.model.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from starlette.responses import Response
 
@@ -35,7 +34,6 @@ PATH: Final = "/live"
 _SHOWN_AT_FIRST: Final = 100
 # More events at a time are counted, not shown: no one could read them.
 _SHOWN_AT_ONCE: Final = 50
-_KEEP_ALIVE: Final = 15.0
 _RETRY_DELAY: Final = 2.0
 
 
@@ -75,7 +73,7 @@ async def events(request: ConsoleRequest) -> Response:
     if not (text.isascii() and text.isdigit() and len(text) < len(str(2**63))):
         raise Invalid("after must be a position of the log")
     rows = _rows(request, read_wanted(request), int(text))
-    return StreamingResponse(rows, media_type="text/event-stream")
+    return streams_of(request.request).open(request.user.name, rows)
 
 
 def read_wanted(request: ConsoleRequest) -> Wanted:
@@ -96,26 +94,30 @@ async def _read(request: ConsoleRequest, wanted: Wanted, after: int | None, limi
     )
 
 
-async def _rows(request: ConsoleRequest, wanted: Wanted, position: int) -> AsyncIterator[str]:
+async def _rows(
+    request: ConsoleRequest, wanted: Wanted, position: int
+) -> AsyncGenerator[str, None]:
     """Read the log whenever it has changed, and send the rows of the new events."""
+    searched = position
     with request.console.live.subscribed(wanted.topics, position) as subscriber:
-        yield "retry: 1000\n\n"
         while True:
+            known = subscriber.sequence
             try:
                 tail = await _read(request, wanted, position, _SHOWN_AT_ONCE)
             except JobsError as error:
                 log.info("the newest events cannot be read: %s; trying again", error)
                 await asyncio.sleep(_RETRY_DELAY)
+                yield KEEP_ALIVE
                 continue
             if tail.entries:
                 position = tail.seq
                 yield _message(position, _html(request, tail))
                 continue
-            try:
-                async with asyncio.timeout(_KEEP_ALIVE):
-                    await subscriber.next()
-            except TimeoutError:
-                yield ": still here\n\n"
+            # Not to `known`: a replica that answers may be a moment behind the log. What was known
+            # to the read before this one has been there for longer.
+            position, searched = max(position, searched), known
+            if await next_hint(subscriber) is None:
+                yield KEEP_ALIVE
 
 
 def _html(request: ConsoleRequest, tail: TailView) -> str:

@@ -3,6 +3,7 @@
 import { showTimes } from "./console.js";
 
 const MAX_ROWS = 500;
+const RETRY_DELAY_MS = 3000;
 const table = document.getElementById("tail");
 const rows = document.getElementById("tail-rows");
 const state = document.getElementById("tail-state");
@@ -67,8 +68,17 @@ function listen() {
   source = new EventSource(`${table.dataset.source}&after=${after}`);
   source.onmessage = receive;
   source.onopen = showState;
-  source.onerror = () => (state.textContent = "The connection was lost. Trying again…");
+  source.onerror = tryAgain;
   showState();
+}
+
+// After a refusal, such as 503, the browser does not connect again by itself.
+function tryAgain() {
+  state.textContent = "The connection was lost. Trying again…";
+  if (source?.readyState !== EventSource.CLOSED) return;
+  source = null;
+  // listen() does nothing if the page is hidden, or connected again, by then.
+  setTimeout(listen, RETRY_DELAY_MS);
 }
 
 function stop() {
