@@ -29,6 +29,7 @@ from trellis_jobs.jetstream.client.connect_options import as_connect_options
 from trellis_jobs.model.identity import JobAddress
 
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+REPLAY = {"verb": "replay", "q": "state:dead", "reason": "try again"}
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ async def test_a_change_that_cannot_be_is_refused_with_why(
         page = await lab.see(f"/jobs/change?{query}")
         assert page.status == 409, page.text
         assert why.split(" or ")[0] in page.text
-    wrong = await lab.send("/jobs/change", verb="replay", q="state:dead", rate="many")
+    wrong = await lab.send("/jobs/change", **REPLAY, rate="many")
     assert wrong.status_code == 409
 
 
@@ -239,11 +240,11 @@ async def test_one_job_of_a_group_is_tried_first(
 async def test_an_operation_is_stopped(lab: ConsoleLab, raw: Probe, admin: AdminClient) -> None:
     await die(raw, 30)
     await until_projected(admin)
-    started_it = await lab.send("/jobs/change", verb="replay", q="state:dead", rate="1")
+    started_it = await lab.send("/jobs/change", **REPLAY, rate="1")
     address = started_it.headers["location"]
     for path in (address, "/dead", "/operations"):
         assert f'action="{address}/stop"' in (await lab.see(path)).html
-    stopped = await lab.send(f"{address}/stop")
+    stopped = await lab.send(f"{address}/stop", reason="wrong bank")
     assert stopped.headers["location"] == address
     over = await until_over(admin, await admin.get_operation(address.rpartition("/")[2]))
     assert (over.state, over.stopped_by) == ("stopped", "console")
@@ -252,6 +253,19 @@ async def test_an_operation_is_stopped(lab: ConsoleLab, raw: Probe, admin: Admin
     assert f"{address}/stop" not in page.html
     assert (await lab.send(f"{address}/stop")).status_code == 409
     assert (await lab.see("/operations/op-unknown")).status == 404
+    [entry] = (await admin.audit.list(verb="stop")).entries
+    assert (entry.by, entry.reason) == ("console", "wrong bank")
+    assert "wrong bank" in (await lab.see("/audit?verb=stop")).text
+
+
+async def test_a_change_of_many_jobs_without_a_reason_changes_nothing(
+    lab: ConsoleLab, raw: Probe, admin: AdminClient
+) -> None:
+    await die(raw, 1)
+    await until_projected(admin)
+    refused = await lab.send("/jobs/change", **{**REPLAY, "reason": " "})
+    assert (refused.status_code, "a reason is needed" in refused.text) == (422, True)
+    assert (await admin.list_operations()).count == 0
 
 
 async def test_the_audit_says_who_did_what_and_leads_there(
@@ -260,7 +274,7 @@ async def test_the_audit_says_who_did_what_and_leads_there(
     await die(raw, 2)
     await until_projected(admin)
     await admin.dismiss(numbered(0), reason="a known outage")
-    done = await lab.send("/jobs/change", verb="replay", q="state:dead", reason="try again")
+    done = await lab.send("/jobs/change", **REPLAY)
 
     async def recorded() -> bool:
         return "replay" in (await lab.see("/audit?target=operation")).html.partition("<tbody>")[2]
@@ -367,7 +381,7 @@ async def test_a_viewer_sees_everything_and_no_button(
 ) -> None:
     await die(raw, 30)
     await until_projected(admin)
-    running = (await lab.send("/jobs/change", verb="replay", q="state:dead", rate="1")).headers
+    running = (await lab.send("/jobs/change", **REPLAY, rate="1")).headers
     for path in ("/jobs", "/dead", "/operations", running["location"], "/audit", "/live"):
         page = await viewer.get(path)
         assert page.status_code == 200

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from jobs_admin.api.errors import Invalid
 from jobs_admin.api.time_text import moment_after
 from jobs_admin.api.views.operations import OperationVerb
+from jobs_admin.console import form_values
 from jobs_admin.console.job_query import fixed_text, read_filter_text
 from jobs_admin.console.users import Role
 from jobs_admin.console.verbs import VERBS, Verb
@@ -63,7 +64,7 @@ async def start(request: ConsoleRequest) -> Response:
     operation = await admin.operate(
         change.verb.name,
         change.filter,
-        reason=form.get("reason", "").strip() or None,
+        reason=form_values.reason(form),
         rate=read_rate(form.get("rate", "")),
         run_at=read_time(form.get("at", ""), now) if is_moved else None,
     )
