@@ -279,9 +279,12 @@ class AdminClient:
     async def get_operation(self, operation_id: str) -> OperationView:
         return (await self._rpcs.ask(Rpcs.GET_OPERATION, id=operation_id)).operation
 
-    async def stop_operation(self, operation_id: str) -> OperationView:
+    async def stop_operation(
+        self, operation_id: str, *, reason: str | None = None
+    ) -> OperationView:
         """Stop an operation. Jobs that it has already changed stay changed."""
-        return (await self._rpcs.ask(Rpcs.STOP_OPERATION, id=operation_id)).operation
+        stopped = await self._rpcs.ask(Rpcs.STOP_OPERATION, id=operation_id, reason=reason)
+        return stopped.operation
 
     async def list_operations(self, **page: Unpack[PageArguments]) -> Page[OperationView]:
         """List operations, newest first. Finished ones are kept for a week."""
@@ -337,9 +340,12 @@ class AdminClient:
         fields = {"service": service, "type": type, "reason": reason, "duration_ms": length}
         return await self._rpcs.ask(Rpcs.PAUSE_QUEUE, **fields)
 
-    async def resume_queue(self, service: str, type: str) -> ChangedQueue:
+    async def resume_queue(
+        self, service: str, type: str, *, reason: str | None = None
+    ) -> ChangedQueue:
         """Let workers start jobs of a paused queue again. Does nothing if it is not paused."""
-        return await self._rpcs.ask(Rpcs.RESUME_QUEUE, service=service, type=type)
+        fields = {"service": service, "type": type, "reason": reason}
+        return await self._rpcs.ask(Rpcs.RESUME_QUEUE, **fields)
 
     async def list_workers(
         self, query: WorkerFilter = ANY_WORKER, **page: Unpack[PageArguments]

@@ -40,6 +40,8 @@ _GROUP_PATTERN = r"^[0-9a-f]{16}$"
 Token = Annotated[str, Field(pattern=_TOKEN_PATTERN)]
 JobName = Annotated[str, Field(pattern=_JOB_PATTERN)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
+# Why an operator changes something.
+Reason = Annotated[str, Field(max_length=4_000)]
 Milliseconds = Annotated[int, Field(ge=0, le=LONGEST // MILLISECOND)]
 # Keys are made from payloads; a key that is longer than this can be named by its hash.
 Key = Annotated[str, Field(min_length=1, max_length=32_000)]
@@ -214,14 +216,14 @@ class ActionInput(JobInput):
     """The event records who acted, and why."""
 
     by: Text | None = None
-    reason: Annotated[str | None, Field(max_length=4_000)] = None
+    reason: Reason | None = None
 
 
 class SecretsInput(JobInput):
     """The audit records who has seen the secrets, and why."""
 
     by: Text | None = None
-    reason: Annotated[str | None, Field(max_length=4_000)] = None
+    reason: Reason | None = None
 
 
 class AuditInput(PageInput):
@@ -262,15 +264,18 @@ class QueuesInput(QueuePageInput):
 
 
 class QueueInput(Nothing):
+    """A change of a queue. The audit records who made it, and why."""
+
     service: Token
     type: Token
     by: Text | None = None
+    reason: Reason | None = None
 
 
 class PauseInput(QueueInput):
     """Without `durationMs`, the queue is paused until it is resumed."""
 
-    reason: Annotated[str, Field(max_length=4_000)]
+    reason: Reason
     duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // MILLISECOND)] = None
 
 
@@ -303,7 +308,6 @@ class CreateInput(QueueInput):
     max_tries: Annotated[int | None, Field(ge=-MAX_SEQUENCE, le=MAX_SEQUENCE)] = None
     timeout_ms: Milliseconds | None = None
     visibility_ms: Milliseconds | None = None
-    reason: Annotated[str | None, Field(max_length=4_000)] = None
     dry_run: bool = False
 
 
@@ -340,7 +344,7 @@ class DirectInput(WorkerFilterInput):
     state: Literal[WorkerState.RUNNING, WorkerState.QUIET, WorkerState.TERMINATE]
     workers: Annotated[list[WorkerInput] | None, Field(min_length=1, max_length=500)] = None
     by: Text | None = None
-    reason: Annotated[str | None, Field(max_length=4_000)] = None
+    reason: Reason | None = None
 
     @model_validator(mode="after")
     def _one_selection(self) -> DirectInput:
@@ -352,7 +356,7 @@ class DirectInput(WorkerFilterInput):
 class ReleaseInput(KeyInput):
     job_id: Token
     by: Text | None = None
-    reason: Annotated[str | None, Field(max_length=4_000)] = None
+    reason: Reason | None = None
 
 
 class OperateInput(JobFilterInput):
@@ -365,7 +369,7 @@ class OperateInput(JobFilterInput):
     run_at: Moment | None = None
     state: Annotated[list[JobState] | None, Field(max_length=len(JobState))] = None
     by: Text | None = None
-    reason: Annotated[str | None, Field(max_length=4_000)] = None
+    reason: Reason | None = None
     rate: Annotated[float | None, Field(gt=0, le=1_000_000, allow_inf_nan=False)] = None
     dry_run: bool = False
 
@@ -384,4 +388,7 @@ class OperationInput(Nothing):
 
 
 class StopInput(OperationInput):
+    """The audit records who stopped the operation, and why."""
+
     by: Text | None = None
+    reason: Reason | None = None

@@ -64,7 +64,12 @@ class ScheduleClient:
         return (await self._rpcs.ask(Rpcs.GET_SCHEDULE, **fields)).schedule
 
     async def put(
-        self, schedule: ScheduleAddress, payload: Any, **arguments: Unpack[ScheduleArguments]
+        self,
+        schedule: ScheduleAddress,
+        payload: Any,
+        *,
+        reason: str | None = None,
+        **arguments: Unpack[ScheduleArguments],
     ) -> ChangedSchedule:
         """Make a schedule at run time, or change it. The same again changes nothing.
 
@@ -75,7 +80,7 @@ class ScheduleClient:
             "every_ms": _milliseconds(arguments.pop("every", None)),
             "jitter_ms": _milliseconds(arguments.pop("jitter", None)),
         }
-        fields = {**_fields(schedule), "payload": payload, **durations}
+        fields = {**_fields(schedule), "payload": payload, "reason": reason, **durations}
         return await self._rpcs.ask(Rpcs.PUT_SCHEDULE, **fields, **arguments)
 
     async def pause(
@@ -90,17 +95,21 @@ class ScheduleClient:
         fields = {"reason": reason, "until": until, "duration_ms": _milliseconds(duration)}
         return await self._rpcs.ask(Rpcs.PAUSE_SCHEDULE, **_fields(schedule), **fields)
 
-    async def resume(self, schedule: ScheduleAddress) -> ChangedSchedule:
+    async def resume(
+        self, schedule: ScheduleAddress, *, reason: str | None = None
+    ) -> ChangedSchedule:
         """End a pause. The catch-up policy decides about the ticks of the pause."""
-        return await self._rpcs.ask(Rpcs.RESUME_SCHEDULE, **_fields(schedule))
+        return await self._rpcs.ask(Rpcs.RESUME_SCHEDULE, **_fields(schedule), reason=reason)
 
-    async def trigger(self, schedule: ScheduleAddress) -> TriggeredSchedule:
+    async def trigger(
+        self, schedule: ScheduleAddress, *, reason: str | None = None
+    ) -> TriggeredSchedule:
         """Have a job of the schedule created now. A worker of its service creates it."""
-        return await self._rpcs.ask(Rpcs.TRIGGER_SCHEDULE, **_fields(schedule))
+        return await self._rpcs.ask(Rpcs.TRIGGER_SCHEDULE, **_fields(schedule), reason=reason)
 
-    async def delete(self, schedule: ScheduleAddress) -> None:
+    async def delete(self, schedule: ScheduleAddress, *, reason: str | None = None) -> None:
         """Delete a schedule that was made at run time. Its jobs are not changed."""
-        await self._rpcs.ask(Rpcs.DELETE_SCHEDULE, **_fields(schedule))
+        await self._rpcs.ask(Rpcs.DELETE_SCHEDULE, **_fields(schedule), reason=reason)
 
 
 def _fields(schedule: ScheduleAddress) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from jobs_admin.api.inputs import (
     Milliseconds,
     Moment,
     Nothing,
+    Reason,
     Text,
     Token,
 )
@@ -38,7 +39,10 @@ class GetScheduleInput(ScheduleInput):
 
 
 class ChangeScheduleInput(ScheduleInput):
+    """The audit records who changed the schedule, and why."""
+
     by: Text | None = None
+    reason: Reason | None = None
 
 
 class PutScheduleInput(ChangeScheduleInput):
@@ -67,7 +71,7 @@ class PutScheduleInput(ChangeScheduleInput):
 class PauseScheduleInput(ChangeScheduleInput):
     """Without `until` and `durationMs`, the schedule is paused until it is resumed."""
 
-    reason: Annotated[str, Field(max_length=4_000)]
+    reason: Reason
     until: Moment | None = None
     duration_ms: Annotated[int | None, Field(ge=1, le=MAX_PAUSE // MILLISECOND)] = None
 

@@ -23,7 +23,7 @@ def text(form: Mapping[str, str], name: str) -> str | None:
 
 
 def reason(form: Mapping[str, str]) -> str:
-    """Raises FormInvalid: every change of an operator says why."""
+    """Why, for a change that must say it. Raises FormInvalid if it is missing or blank."""
     given = text(form, "reason")
     if given is None:
         raise FormInvalid("a reason is needed: it is recorded with the change")

@@ -35,6 +35,7 @@ FIELDS: Final = (
     "max_catch_up",
     "overlap",
     "payload",
+    "reason",
 )
 _DEFAULTS: Final = {
     "catch_up": CatchUp.ONCE.value,

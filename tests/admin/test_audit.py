@@ -125,10 +125,10 @@ async def test_a_job_that_an_operator_creates_is_listed_once(lab: AdminLab) -> N
 async def test_pauses_of_queues_are_recorded(lab: AdminLab) -> None:
     async with worker(lab.url, "slow"):
         await lab.client.pause_queue("lab", "slow", reason="the bank is away")
-        await lab.client.resume_queue("lab", "slow")
+        await lab.client.resume_queue("lab", "slow", reason="it is back")
     resumed, paused = await listed(lab.client, target=AuditTarget.QUEUE)
     assert short(paused) == ("ann", "pause", "queue", None, "the bank is away")
-    assert short(resumed) == ("ann", "resume", "queue", None, None)
+    assert short(resumed) == ("ann", "resume", "queue", None, "it is back")
     assert (paused.service, paused.type, paused.source) == ("lab", "slow", AuditSource.ADMIN)
     assert paused.request_id != resumed.request_id
 
@@ -176,16 +176,22 @@ async def test_who_has_seen_secrets_is_recorded(lab: AdminLab) -> None:
 async def test_changes_of_schedules_are_recorded(lab: AdminLab) -> None:
     async with worker(lab.url, "work"):
         nightly = ScheduleAddress("lab", "work", "nightly")
-        await lab.client.schedules.put(nightly, Task().model_dump(), every=HOUR)
+        payload = Task().model_dump()
+        await lab.client.schedules.put(nightly, payload, every=HOUR, reason="for Acme")
         await lab.client.schedules.pause(nightly, reason="holidays")
-        await lab.client.schedules.resume(nightly)
-        triggered = await lab.client.schedules.trigger(nightly)
-        await lab.client.schedules.delete(nightly)
+        await lab.client.schedules.resume(nightly, reason="January")
+        triggered = await lab.client.schedules.trigger(nightly, reason="one is missing")
+        await lab.client.schedules.delete(nightly, reason="Acme left")
     entries = await listed(lab.client, target=AuditTarget.SCHEDULE, service="lab", type="work")
-    assert [each.verb for each in entries] == ["delete", "trigger", "resume", "pause", "put"]
+    assert [(each.verb, each.reason) for each in entries] == [
+        ("delete", "Acme left"),
+        ("trigger", "one is missing"),
+        ("resume", "January"),
+        ("pause", "holidays"),
+        ("put", "for Acme"),
+    ]
     assert {each.id for each in entries} == {"nightly"}
     assert entries[1].job_id == triggered.job_id
-    assert entries[3].reason == "holidays"
 
 
 async def test_entries_are_filtered_and_paged(lab: AdminLab) -> None:

@@ -232,7 +232,7 @@ def test_operations_are_listed_shown_and_stopped(there: Stage, tmp_path: Path) -
         shown = there.shell("operations", "get", name)
         assert "error=to be stopped" in shown.out
         assert "try it" in shown.out
-        stopped = there.shell("operations", "stop", name, "--by", "ben", "--json")
+        stopped = there.shell("operations", "stop", name, "--by", "ben", "--reason", "hm", "--json")
         assert stopped.json["operation"]["state"] == "stopping"
         assert asyncio.run(command.until_exit()) == 1
         assert "stopped: by ben; " in command.printed
@@ -242,6 +242,8 @@ def test_operations_are_listed_shown_and_stopped(there: Stage, tmp_path: Path) -
     listed = there.shell("operations", "list").out
     assert name in listed
     assert there.shell("operations", "stop", name).code == 1
+    audit = there.shell("audit", "list", "--verb", "stop", "--json").json["entries"]
+    assert [(each["by"], each["reason"]) for each in audit if each["id"] == name] == [("ben", "hm")]
     assert there.shell("operations", "get", "nothing").code == 3
 
 

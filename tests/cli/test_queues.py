@@ -127,6 +127,8 @@ def test_a_paused_queue_hands_out_nothing_and_says_why(there: Stage) -> None:
     )
     assert slow["drift"] == []
     asyncio.run(_until_paused_job_runs(there))
+    [resumed, *_] = there.shell("audit", "list", "--verb", "resume", "--json").json["entries"]
+    assert (resumed["type"], resumed["reason"]) == ("slow", "it is back")
     assert there.shell("queues", "resume", "lab/slow").out == "lab/slow was not paused\n"
 
 
@@ -136,7 +138,8 @@ async def _until_paused_job_runs(there: Stage) -> None:
         why = await asyncio.to_thread(there.shell, "jobs", "explain", ref.id)
         assert "The queue lab/slow is paused" in why.out
         assert not slow.runs
-        ended = await asyncio.to_thread(there.shell, "queues", "resume", "lab/slow", "--json")
+        resume = ("queues", "resume", "lab/slow", "--reason", "it is back", "--json")
+        ended = await asyncio.to_thread(there.shell, *resume)
         assert ended.json == {"service": "lab", "type": "slow", "paused": False}
         await until_state(ref, JobState.COMPLETED)
 

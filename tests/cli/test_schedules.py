@@ -271,6 +271,24 @@ def test_a_schedule_is_deleted_after_a_confirmation(there: Stage, acme: Ended) -
     assert there.shell("schedules", "delete", ACME, "--yes").code == 3
 
 
+def test_the_audit_says_why_a_schedule_was_changed(there: Stage) -> None:
+    name = "office/report/audited"
+    there.shell("schedules", "put", name, PAYLOAD, *DAILY, "--reason", "for Acme")
+    there.shell("schedules", "pause", name, "--reason", "holidays")
+    there.shell("schedules", "resume", name, "--reason", "January")
+    there.shell("schedules", "trigger", name, "--reason", "one is missing")
+    there.shell("schedules", "delete", name, "--yes", "--reason", "Acme left")
+    entries = there.shell("audit", "list", "--target", "schedule", "--json").json["entries"]
+    assert [(each["verb"], each["reason"]) for each in entries if each["id"] == "audited"] == [
+        ("delete", "Acme left"),
+        ("trigger", "one is missing"),
+        ("resume", "January"),
+        ("pause", "holidays"),
+        ("put", "for Acme"),
+    ]
+    assert "one is missing" in there.shell("audit", "list", "--target", "schedule").out
+
+
 def test_declared_schedules_are_not_deleted(there: Stage) -> None:
     ended = there.shell("schedules", "delete", NIGHTLY, "--yes")
     assert (ended.code, ended.out) == (1, "")

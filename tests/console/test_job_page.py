@@ -218,6 +218,8 @@ async def test_an_action_that_came_too_late_says_what_happened(lab: JobLab) -> N
     reply = await lab.console.send(path_of(JOB), action="cancel", reason="not needed")
     assert reply.status_code == 409
     assert "completed at" in reply.text
+    without = await lab.console.send(path_of(JOB), action="retry", reason=" ")
+    assert (without.status_code, "a reason is needed" in without.text) == (422, True)
     unknown = await lab.console.send(path_of(JOB), action="explode", reason="x")
     assert unknown.status_code == 409
 

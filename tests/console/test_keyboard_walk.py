@@ -120,13 +120,13 @@ def _was_sent(template: str, posted: list[str]) -> bool:
 async def _queues(own: ConsoleInstallation, keyboard: Keyboard) -> None:
     """The installation has paused `brief`."""
     await keyboard.open("/queues/shop/brief")
-    assert await keyboard.in_dialog("[data-dialog=resume]") == 200
+    assert await keyboard.in_dialog("[data-dialog=resume]", reason=WHY) == 200
     await until(lambda: _is_paused(own, "brief", False), "brief runs")
     await keyboard.open("/queues/shop/work")
     assert await keyboard.in_dialog("[data-dialog=pause]", reason=WHY, duration="30m") == 200
     await until(lambda: _is_paused(own, "work", True), "work is paused")
     await keyboard.open("/queues/shop/work")
-    assert await keyboard.in_dialog("[data-dialog=resume]") == 200
+    assert await keyboard.in_dialog("[data-dialog=resume]", reason=WHY) == 200
     await until(lambda: _is_paused(own, "work", False), "work runs")
 
 
@@ -180,14 +180,14 @@ async def _schedules(own: ConsoleInstallation, keyboard: Keyboard) -> None:
     assert await keyboard.follow("form.stack .actions button") == 200
     assert (await own.admin.schedules.get(address)).paused is None
     await keyboard.open(page)
-    assert await keyboard.in_dialog("[data-dialog=trigger]") == 200
+    assert await keyboard.in_dialog("[data-dialog=trigger]", reason=WHY) == 200
     await keyboard.open(page)
     assert await keyboard.in_dialog("[data-dialog=pause]", reason=WHY) == 200
     assert (await own.admin.schedules.get(address)).paused is not None
     await keyboard.open(page)
-    assert await keyboard.in_dialog("[data-dialog=resume]") == 200
+    assert await keyboard.in_dialog("[data-dialog=resume]", reason=WHY) == 200
     await keyboard.open(page)
-    assert await keyboard.in_dialog("[data-dialog=delete]") == 200
+    assert await keyboard.in_dialog("[data-dialog=delete]", reason=WHY) == 200
     with pytest.raises(NotFound):
         await own.admin.schedules.get(address)
 
@@ -240,7 +240,7 @@ async def _dead_letters(own: ConsoleInstallation, keyboard: Keyboard) -> None:
     await keyboard.write("[name=rate]", "0.1")
     assert await keyboard.follow("form.change .actions button") == 200
     operation = keyboard.path.rpartition("/")[2]
-    assert await keyboard.follow(f"#stop-{operation}") == 200
+    assert await keyboard.in_dialog(f"#stop-{operation}", reason=WHY) == 200
 
     async def has_stopped() -> bool:
         found = await own.admin.get_operation(operation)

@@ -21,7 +21,7 @@ from jobs_admin.console.connections import open_connections
 from jobs_admin.console.serving import console_serving
 from jobs_admin.console.users import Role
 from tests.admin.operations_lab import die, numbered, until_over, write
-from tests.console.lab import SAME_ORIGIN, ConsoleLab, console_lab
+from tests.console.lab import SAME_ORIGIN, ConsoleLab, Seen, console_lab
 from tests.given import NOON, created, dead, error, started
 from tests.support.facts import until
 from tests.support.lab import Probe, probe, producer
@@ -30,6 +30,8 @@ from trellis_jobs.jetstream.client.connect_options import as_connect_options
 from trellis_jobs.model.identity import JobAddress
 
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+# Its preview showed at most this many jobs.
+REPLAY = {"verb": "replay", "q": "state:dead", "reason": "try again", "count": "30"}
 
 
 @pytest.fixture
@@ -145,7 +147,7 @@ async def test_selected_jobs_are_changed_after_a_preview_with_who_and_why(
     preview = await lab.see(f"/jobs/change?{query}")
     assert "Replay 2 jobs" in preview.text
     assert "stay as they are: pending jobs cannot be replayed" in preview.text
-    fields = {"verb": "replay", "q": preview.fields["q"], "reason": "it is back", "rate": "50"}
+    fields = {**preview.fields, "reason": "it is back", "rate": "50"}
     started_it = await lab.send("/jobs/change", **fields)
     assert started_it.status_code == 303
     address = started_it.headers["location"]
@@ -158,6 +160,51 @@ async def test_selected_jobs_are_changed_after_a_preview_with_who_and_why(
     assert "it is back" in page.text
     assert "it is back" in (await lab.see("/operations")).text
     assert (await admin.get("job-0001")).state == "dead"
+
+
+async def test_a_change_of_more_jobs_than_its_preview_showed_is_previewed_again(
+    lab: ConsoleLab, raw: Probe, admin: AdminClient
+) -> None:
+    await die(raw, 1)
+    await until_projected(admin)
+    preview = await lab.see("/jobs/change?verb=dismiss&q=state:dead")
+    assert "Dismiss 1 job" in preview.text
+    await die(raw, 5, first=1)
+    await until_projected(admin)
+    entered = {"reason": "a known outage", "rate": "50"}
+    again = Seen.of(await lab.send("/jobs/change", **{**preview.fields, **entered}))
+    assert again.status == 409
+    assert "5 more jobs match now than when you looked" in again.text
+    assert "Dismiss 6 jobs" in again.text
+    assert again.fields.items() >= {**entered, "count": "6"}.items()
+    assert (await admin.list_operations()).count == 0
+    started_it = await lab.send("/jobs/change", **again.fields)
+    name = started_it.headers["location"].rpartition("/")[2]
+    assert (await until_over(admin, await admin.get_operation(name))).done == 6
+
+
+async def test_a_change_of_fewer_jobs_than_its_preview_showed_is_started(
+    lab: ConsoleLab, raw: Probe, admin: AdminClient
+) -> None:
+    await die(raw, 3)
+    await until_projected(admin)
+    preview = await lab.see("/jobs/change?verb=dismiss&q=state:dead")
+    changed = await admin.replay(numbered(0))
+    await admin.list_jobs(limit=1, min_seq=changed.seq)
+    started_it = await lab.send("/jobs/change", **{**preview.fields, "reason": "known"})
+    name = started_it.headers["location"].rpartition("/")[2]
+    assert (await until_over(admin, await admin.get_operation(name))).total == 2
+
+
+async def test_a_change_that_was_not_previewed_is_not_started(
+    lab: ConsoleLab, raw: Probe, admin: AdminClient
+) -> None:
+    await die(raw, 1)
+    await until_projected(admin)
+    for count in ("", "many", "-1", "9" * 5_000):
+        refused = await lab.send("/jobs/change", **{**REPLAY, "count": count})
+        assert (refused.status_code, "count" in refused.text) == (422, True), count
+    assert (await admin.list_operations()).count == 0
 
 
 async def test_the_filter_of_a_change_is_fixed_when_it_is_previewed(
@@ -183,7 +230,7 @@ async def test_a_change_that_cannot_be_is_refused_with_why(
         page = await lab.see(f"/jobs/change?{query}")
         assert page.status == 409, page.text
         assert why.split(" or ")[0] in page.text
-    wrong = await lab.send("/jobs/change", verb="replay", q="state:dead", rate="many")
+    wrong = await lab.send("/jobs/change", **REPLAY, rate="many")
     assert wrong.status_code == 409
 
 
@@ -218,8 +265,7 @@ async def test_dead_letters_are_grouped_and_a_group_is_replayed_alone(
     assert change is not None
     preview = await lab.see(change)
     assert "Replay 3 jobs" in preview.text
-    fields = {"verb": "replay", "q": preview.fields["q"], "reason": "the bank is back"}
-    done = await lab.send("/jobs/change", **fields)
+    done = await lab.send("/jobs/change", **{**preview.fields, "reason": "the bank is back"})
     await until_over(admin, await admin.get_operation(done.headers["location"].rpartition("/")[2]))
     assert [job.id for job in (await admin.list_dead()).entries] == [numbered(3).job_id]
 
@@ -240,11 +286,11 @@ async def test_one_job_of_a_group_is_tried_first(
 async def test_an_operation_is_stopped(lab: ConsoleLab, raw: Probe, admin: AdminClient) -> None:
     await die(raw, 30)
     await until_projected(admin)
-    started_it = await lab.send("/jobs/change", verb="replay", q="state:dead", rate="1")
+    started_it = await lab.send("/jobs/change", **REPLAY, rate="1")
     address = started_it.headers["location"]
     for path in (address, "/dead", "/operations"):
         assert f'action="{address}/stop"' in (await lab.see(path)).html
-    stopped = await lab.send(f"{address}/stop")
+    stopped = await lab.send(f"{address}/stop", reason="wrong bank")
     assert stopped.headers["location"] == address
     over = await until_over(admin, await admin.get_operation(address.rpartition("/")[2]))
     assert (over.state, over.stopped_by) == ("stopped", "console")
@@ -253,6 +299,19 @@ async def test_an_operation_is_stopped(lab: ConsoleLab, raw: Probe, admin: Admin
     assert f"{address}/stop" not in page.html
     assert (await lab.send(f"{address}/stop")).status_code == 409
     assert (await lab.see("/operations/op-unknown")).status == 404
+    [entry] = (await admin.audit.list(verb="stop")).entries
+    assert (entry.by, entry.reason) == ("console", "wrong bank")
+    assert "wrong bank" in (await lab.see("/audit?verb=stop")).text
+
+
+async def test_a_change_of_many_jobs_without_a_reason_changes_nothing(
+    lab: ConsoleLab, raw: Probe, admin: AdminClient
+) -> None:
+    await die(raw, 1)
+    await until_projected(admin)
+    refused = await lab.send("/jobs/change", **{**REPLAY, "reason": " "})
+    assert (refused.status_code, "a reason is needed" in refused.text) == (422, True)
+    assert (await admin.list_operations()).count == 0
 
 
 async def test_the_audit_says_who_did_what_and_leads_there(
@@ -261,7 +320,7 @@ async def test_the_audit_says_who_did_what_and_leads_there(
     await die(raw, 2)
     await until_projected(admin)
     await admin.dismiss(numbered(0), reason="a known outage")
-    done = await lab.send("/jobs/change", verb="replay", q="state:dead", reason="try again")
+    done = await lab.send("/jobs/change", **REPLAY)
 
     async def recorded() -> bool:
         return "replay" in (await lab.see("/audit?target=operation")).html.partition("<tbody>")[2]
@@ -388,7 +447,7 @@ async def test_a_viewer_sees_everything_and_no_button(
 ) -> None:
     await die(raw, 30)
     await until_projected(admin)
-    running = (await lab.send("/jobs/change", verb="replay", q="state:dead", rate="1")).headers
+    running = (await lab.send("/jobs/change", **REPLAY, rate="1")).headers
     for path in ("/jobs", "/dead", "/operations", running["location"], "/audit", "/live"):
         page = await viewer.get(path)
         assert page.status_code == 200

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from jobs_admin.api.client import AdminClient
+from jobs_admin.api.views.audit import AuditTarget
 from tests.console.lab import SAME_ORIGIN, ConsoleLab, Seen, console_lab
 from tests.support.example_service import Report, Task, TaskWorker, example_jobs, task_worker
 from tests.support.facts import until
@@ -110,8 +111,10 @@ async def test_a_queue_is_paused_with_a_reason_and_resumed(shop: Shop) -> None:
     seen = await shop.console.see("/queues/shop/charge")
     assert "the bank is down" in seen.text
     await until_seen(shop.console, "/", "shop/charge: paused by console")
-    assert (await shop.console.send("/queues/shop/charge/resume")).status_code == 303
+    resumed = await shop.console.send("/queues/shop/charge/resume", reason="the bank is back")
+    assert resumed.status_code == 303
     await until_not_seen(shop.console, "/queues/shop/charge", "the bank is down")
+    assert "the bank is back" in (await shop.console.see("/audit?target=queue")).text
 
 
 async def test_a_pause_without_a_reason_or_with_an_odd_length_changes_nothing(shop: Shop) -> None:
@@ -169,6 +172,7 @@ async def test_a_schedule_is_made_paused_resumed_triggered_and_deleted(shop: Sho
         "max_catch_up": "10",
         "overlap": "skip",
         "payload": '{"do": "answer"}',
+        "reason": "reports for Acme",
     }
     path = "/schedules/shop/charge/nightly"
     made = await shop.console.send("/schedules", **form)
@@ -179,21 +183,33 @@ async def test_a_schedule_is_made_paused_resumed_triggered_and_deleted(shop: Sho
     assert "shop/charge/nightly" in (await shop.console.see("/schedules")).text
     assert (await shop.console.send(f"{path}/pause", reason="a wrong report")).status_code == 303
     assert "a wrong report" in (await shop.console.see(path)).text
-    assert (await shop.console.send(f"{path}/resume")).status_code == 303
-    assert (await shop.console.send(f"{path}/trigger")).status_code == 303
+    assert (await shop.console.send(f"{path}/resume", reason="it is right")).status_code == 303
+    assert (
+        await shop.console.send(f"{path}/trigger", reason="today is missing")
+    ).status_code == 303
     await until_seen(shop.console, path, "triggered by console")
     like = await shop.console.see("/schedules/new?like=shop/charge/nightly")
     assert (like.fields["cron"], like.fields["name"]) == ("0 9 * * MON-FRI", "nightly")
-    assert (await shop.console.send(f"{path}/delete")).status_code == 303
+    assert (await shop.console.send(f"{path}/delete", reason="Acme left")).status_code == 303
     assert (await shop.console.see(path)).status == 404
+    audit = await shop.admin.audit.list(target=AuditTarget.SCHEDULE)
+    assert [(each.verb, each.reason) for each in audit.entries] == [
+        ("delete", "Acme left"),
+        ("trigger", "today is missing"),
+        ("resume", "it is right"),
+        ("pause", "a wrong report"),
+        ("put", "reports for Acme"),
+    ]
+    assert "today is missing" in (await shop.console.see("/audit?target=schedule")).text
 
 
 async def test_a_refused_schedule_shows_the_form_again_with_what_was_entered(shop: Shop) -> None:
     form = {"service": "shop", "type": "charge", "name": "odd", "cron": "never", "payload": "{}"}
-    rest = {"catch_up": "once", "max_catch_up": "10", "overlap": "allow"}
+    rest = {"catch_up": "once", "max_catch_up": "10", "overlap": "allow", "reason": "for Acme"}
     reply = await shop.console.send("/schedules", **form, **rest)
     seen = Seen.of(reply)
     assert (seen.status, seen.fields["cron"], seen.fields["name"]) == (422, "never", "odd")
+    assert seen.fields["reason"] == "for Acme"
 
 
 async def test_a_worker_is_made_quiet_with_a_reason_and_takes_jobs_again(shop: Shop) -> None:

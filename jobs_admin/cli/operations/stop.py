@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs_admin.api.views.operations import OperationView
-from jobs_admin.cli.actor import By, actor_name
+from jobs_admin.cli.actor import By, Reason, actor_name
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.operations.get import OperationId, show
 from jobs_admin.cli.render.output import Output
@@ -11,15 +11,23 @@ from jobs_admin.cli.run import run
 
 
 def stop(
-    operation: OperationId, output: Output, options: AdminConnectionOptions, by: By = None
+    operation: OperationId,
+    output: Output,
+    options: AdminConnectionOptions,
+    reason: Reason = None,
+    by: By = None,
 ) -> None:
     """Stop an operation. Jobs that it has already changed stay changed."""
-    run(_stop(options, operation, output, actor_name(by)))
+    run(_stop(options, operation, (actor_name(by), reason), output))
 
 
 async def _stop(
-    options: AdminConnectionOptions, operation_id: str, output: Output, by: str | None
+    options: AdminConnectionOptions,
+    operation_id: str,
+    note: tuple[str | None, str | None],
+    output: Output,
 ) -> None:
+    by, reason = note
     async with options.admin(by=by) as admin:
-        stopped: OperationView = await admin.stop_operation(operation_id)
+        stopped: OperationView = await admin.stop_operation(operation_id, reason=reason)
     show(stopped, output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs_admin.cli.actor import By, actor_name
+from jobs_admin.cli.actor import By, Reason, actor_name
 from jobs_admin.cli.confirm import Yes, confirm, require_terminal_or_yes
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.render.output import JsonOutput, print_json, print_text
@@ -15,6 +15,7 @@ def delete(
     schedule: ScheduleArgument,
     output: JsonOutput,
     options: AdminConnectionOptions,
+    reason: Reason = None,
     by: By = None,
     yes: Yes = False,
 ) -> None:
@@ -27,14 +28,18 @@ def delete(
     require_terminal_or_yes(yes, f"delete schedule {address}")
     if not yes:
         confirm(f"Delete schedule {address}?")
-    run(_delete(options, address, actor_name(by), output))
+    run(_delete(options, address, (actor_name(by), reason), output))
 
 
 async def _delete(
-    options: AdminConnectionOptions, address: ScheduleAddress, by: str | None, output: JsonOutput
+    options: AdminConnectionOptions,
+    address: ScheduleAddress,
+    note: tuple[str | None, str | None],
+    output: JsonOutput,
 ) -> None:
+    by, reason = note
     async with options.admin(by=by) as admin:
-        await admin.schedules.delete(address)
+        await admin.schedules.delete(address, reason=reason)
     if output.json:
         named = {"service": address.service, "type": address.job_type, "name": address.schedule}
         print_json({**named, "deleted": True})

@@ -11,7 +11,7 @@ import typer
 
 from jobs_admin.api.schedule_client import ScheduleArguments
 from jobs_admin.api.views.schedules import ChangedSchedule, ScheduleOutcome
-from jobs_admin.cli.actor import By, actor_name
+from jobs_admin.cli.actor import By, Reason, actor_name
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.exit_codes import UsageError
 from jobs_admin.cli.payload import read_payload
@@ -136,6 +136,7 @@ def put(
     output: Output,
     options: AdminConnectionOptions,
     given: ScheduleOptions,
+    reason: Reason = None,
     by: By = None,
 ) -> None:
     """Make a schedule, or change it. The same again changes nothing.
@@ -144,18 +145,19 @@ def put(
     that the code of the service declares cannot be changed in this way.
     """
     address, arguments = parse_schedule(schedule), given.arguments(datetime.now(UTC))
-    run(_put(options, address, (read_payload(payload), arguments, actor_name(by)), output))
+    note = (actor_name(by), reason)
+    run(_put(options, address, (read_payload(payload), arguments, note), output))
 
 
 async def _put(
     options: AdminConnectionOptions,
     address: ScheduleAddress,
-    given: tuple[Json, ScheduleArguments, str | None],
+    given: tuple[Json, ScheduleArguments, tuple[str | None, str | None]],
     output: Output,
 ) -> None:
-    payload, arguments, by = given
+    payload, arguments, (by, reason) = given
     async with options.admin(by=by) as admin:
-        changed = await admin.schedules.put(address, payload, **arguments)
+        changed = await admin.schedules.put(address, payload, reason=reason, **arguments)
     if changed.payload_checked is False:
         queue = f"{address.service}/{address.job_type}"
         print_stderr(f"The payload is not validated: the contract of {queue} has no schema.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs_admin.api.views.schedules import ChangedSchedule, ScheduleOutcome
-from jobs_admin.cli.actor import By, actor_name
+from jobs_admin.cli.actor import By, Reason, actor_name
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.render.output import Output, print_json, print_text
 from jobs_admin.cli.run import run
@@ -13,20 +13,28 @@ from trellis_jobs.model.schedules.address import ScheduleAddress
 
 
 def resume(
-    schedule: ScheduleArgument, output: Output, options: AdminConnectionOptions, by: By = None
+    schedule: ScheduleArgument,
+    output: Output,
+    options: AdminConnectionOptions,
+    reason: Reason = None,
+    by: By = None,
 ) -> None:
     """End the pause of a schedule. Does nothing if it is not paused.
 
     The schedule's policy for missed ticks decides about the ticks of the pause.
     """
-    run(_resume(options, parse_schedule(schedule), actor_name(by), output))
+    run(_resume(options, parse_schedule(schedule), (actor_name(by), reason), output))
 
 
 async def _resume(
-    options: AdminConnectionOptions, address: ScheduleAddress, by: str | None, output: Output
+    options: AdminConnectionOptions,
+    address: ScheduleAddress,
+    note: tuple[str | None, str | None],
+    output: Output,
 ) -> None:
+    by, reason = note
     async with options.admin(by=by) as admin:
-        changed = await admin.schedules.resume(address)
+        changed = await admin.schedules.resume(address, reason=reason)
     if output.json:
         print_json(changed)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs_admin.cli.actor import By, actor_name
+from jobs_admin.cli.actor import By, Reason, actor_name
 from jobs_admin.cli.connection import AdminConnectionOptions
 from jobs_admin.cli.render.output import JsonOutput, print_json, print_stderr, print_text
 from jobs_admin.cli.run import run
@@ -11,21 +11,29 @@ from trellis_jobs.model.schedules.address import ScheduleAddress
 
 
 def trigger(
-    schedule: ScheduleArgument, output: JsonOutput, options: AdminConnectionOptions, by: By = None
+    schedule: ScheduleArgument,
+    output: JsonOutput,
+    options: AdminConnectionOptions,
+    reason: Reason = None,
+    by: By = None,
 ) -> None:
     """Create a job of a schedule now, whatever its timing says, also while it is paused.
 
     The command prints the id of the job, and a worker of the service creates it, usually at once.
     If no worker runs, it is created when one starts.
     """
-    run(_trigger(options, parse_schedule(schedule), actor_name(by), output))
+    run(_trigger(options, parse_schedule(schedule), (actor_name(by), reason), output))
 
 
 async def _trigger(
-    options: AdminConnectionOptions, address: ScheduleAddress, by: str | None, output: JsonOutput
+    options: AdminConnectionOptions,
+    address: ScheduleAddress,
+    note: tuple[str | None, str | None],
+    output: JsonOutput,
 ) -> None:
+    by, reason = note
     async with options.admin(by=by) as admin:
-        triggered = await admin.schedules.trigger(address)
+        triggered = await admin.schedules.trigger(address, reason=reason)
     if output.json:
         print_json(triggered)
     else:

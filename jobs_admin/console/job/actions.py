@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.errors import Invalid
 from jobs_admin.api.time_text import moment_after
+from jobs_admin.console import form_values
 from trellis_jobs.model.states import LIVE, JobState
 
 if TYPE_CHECKING:
@@ -81,8 +82,11 @@ def actions_in(state: JobState | None) -> tuple[JobAction, ...]:
 async def carry_out(
     client: AdminClient, job: JobAddress, form: Mapping[str, str], now: datetime
 ) -> ChangedJob:
-    """Raises Invalid for a form that names no action or no time, and what the client raises."""
-    reason = form.get("reason", "").strip() or None
+    """Raises what the client raises.
+
+    Raises FormInvalid for a form without a reason, and Invalid for one without an action or a time.
+    """
+    reason = form_values.reason(form)
     if form.get("action") == "reschedule":
         return await client.reschedule(job, _run_at(form, now), reason=reason)
     change = _changes(client).get(form.get("action", ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from jobs_admin.console import form_values
 from jobs_admin.console.live import EVERY_SECOND, EVERYTHING
 from jobs_admin.console.operation_progress import progress_of
 from jobs_admin.console.users import Role
@@ -44,5 +45,7 @@ async def show_one(request: ConsoleRequest) -> Response:
 
 
 async def stop(request: ConsoleRequest) -> Response:
-    operation = await request.client(Role.OPERATOR).stop_operation(request.path["id"])
+    why = form_values.text(await request.form(), "reason")
+    admin = request.client(Role.OPERATOR)
+    operation = await admin.stop_operation(request.path["id"], reason=why)
     return request.redirect(f"{PATH}/{operation.id}")

@@ -153,5 +153,6 @@ async def pause(request: ConsoleRequest) -> Response:
 
 async def resume(request: ConsoleRequest) -> Response:
     service, job_type = request.path["service"], request.path["type"]
-    await request.client(Role.OPERATOR).resume_queue(service, job_type)
+    why = form_values.text(await request.form(), "reason")
+    await request.client(Role.OPERATOR).resume_queue(service, job_type, reason=why)
     return request.redirect(queue_path(service, job_type))

@@ -52,7 +52,8 @@ async def put(request: ConsoleRequest) -> Response:
     admin = request.client(Role.OPERATOR)
     try:
         address, payload = address_of(form), form_values.json_value(form, "payload")
-        await admin.schedules.put(address, payload, **arguments_of(form))
+        why = form_values.text(form, "reason")
+        await admin.schedules.put(address, payload, reason=why, **arguments_of(form))
     except (FormInvalid, Invalid, NotFound) as refusal:
         return await _show_form(request, blank_form(form), problem=str(refusal))
     return request.redirect(_path(address))
@@ -85,17 +86,20 @@ async def pause(request: ConsoleRequest) -> Response:
 
 
 async def resume(request: ConsoleRequest) -> Response:
-    await request.client(Role.OPERATOR).schedules.resume(_address(request))
+    why = form_values.text(await request.form(), "reason")
+    await request.client(Role.OPERATOR).schedules.resume(_address(request), reason=why)
     return request.redirect(_path(_address(request)))
 
 
 async def trigger(request: ConsoleRequest) -> Response:
-    await request.client(Role.OPERATOR).schedules.trigger(_address(request))
+    why = form_values.text(await request.form(), "reason")
+    await request.client(Role.OPERATOR).schedules.trigger(_address(request), reason=why)
     return request.redirect(_path(_address(request)))
 
 
 async def delete(request: ConsoleRequest) -> Response:
-    await request.client(Role.OPERATOR).schedules.delete(_address(request))
+    why = form_values.text(await request.form(), "reason")
+    await request.client(Role.OPERATOR).schedules.delete(_address(request), reason=why)
     return request.redirect("/schedules")
 
 
