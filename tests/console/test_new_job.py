@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from tests.console.lab import ConsoleLab, console_lab
+from jobs_admin.api.client import AdminClient
+from tests.console.lab import ConsoleLab, Seen, console_lab
 from trellis_jobs import ActiveJob, Jobs, KeyConcurrency, Service, job
 from trellis_jobs.embedded import EmbeddedServer
+from trellis_jobs.model.schedules.address import ScheduleAddress
 
 
 class Charge(BaseModel):
@@ -105,3 +108,23 @@ async def test_a_queue_that_does_not_exist_is_not_found(console: ConsoleLab) -> 
     page = await console.see("/queues/shop/refund/new")
     assert page.status == 404
     assert "Not found" in page.text
+
+
+async def test_a_changed_schedule_does_not_lose_its_secret(
+    console: ConsoleLab, server: EmbeddedServer
+) -> None:
+    address = ScheduleAddress("shop", "charge", "nightly")
+    async with AdminClient.connect(server.url, by="ann") as admin:
+        payload = {"customer": "acme", "cents": 5, "card": "4242"}
+        await admin.schedules.put(address, payload, every=timedelta(hours=1))
+    form = await console.see("/schedules/new?like=shop/charge/nightly")
+    assert "Secrets are hidden as [secret] . Enter them again" in form.text
+    values = {name: form.fields[name] for name in ("service", "type", "name")}
+    rest = {"catch_up": "once", "max_catch_up": "10", "overlap": "allow", "every": "2h"}
+    hidden = '{"customer": "acme", "cents": 5, "card": "[secret]"}'
+    refused = Seen.of(await console.send("/schedules", **values, **rest, payload=hidden))
+    assert refused.status == 422
+    assert "secrets are hidden ([secret]) and must be entered again: /card" in refused.text
+    assert refused.fields["every"] == "2h"
+    entered = hidden.replace("[secret]", "1111")
+    assert (await console.send("/schedules", **values, **rest, payload=entered)).status_code == 303
