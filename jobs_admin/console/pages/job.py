@@ -26,6 +26,7 @@ from jobs_admin.explain.event_words import progress_words
 from jobs_admin.explain.log_records import recorded
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import LOGS_KEPT
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.timeline import apply
 
@@ -140,6 +141,7 @@ async def _page(
         actions=actions_in(newest.state) if newest and not moment.is_past else (),
         snippets=snippets_of(newest) if newest else None,
         omitted=view.omitted if view else (),
+        lines_kept=LOGS_KEPT if view and len(view.logs) >= LOGS_KEPT else None,
         **_contents(moment.job, secrets),
     )
 
