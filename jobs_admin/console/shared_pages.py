@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 
 from jobs_admin.console.users import Role
 
@@ -25,8 +24,6 @@ async def answer_shared(request: ConsoleRequest, answer: Answer) -> Response:
     roles = " ".join(sorted(role for role in Role if request.may(role)))
     name = f"page {request.request.url.path}?{request.request.url.query} {roles}"
     shared: Response = await request.console.shared.get(name, render, min_seq=request.min_seq)
-    if isinstance(shared, StreamingResponse):  # can be sent only once
+    if not isinstance(shared, HTMLResponse):  # a stream can be sent only once
         return await answer(request)
-    response = copy.copy(shared)
-    response.raw_headers = list(shared.raw_headers)
-    return response
+    return HTMLResponse(shared.body, shared.status_code)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.api.errors import Issue, JobInvalid
+from jobs_admin.hidden_values import HiddenValues
 from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.errors import (
     DeadlineInvalid,
@@ -84,6 +85,8 @@ def requested(request: CreateInput, creator: Creator, now: datetime) -> JobReque
 def checked(producer: Producer, queue: JobType[Any, Any], request: JobRequest) -> Request:
     """The request for the producer. Raises JobInvalid, which names each invalid field."""
     _check_version(queue, request)
+    if hidden := HiddenValues.of(request.payload, queue.payload.secrets):
+        raise JobInvalid(hidden.problem, hidden.issues)
     try:
         return producer.request(
             queue,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jobs_admin.api.error_envelope import Invalid
 from jobs_admin.api.errors import Issue
+from jobs_admin.hidden_values import HiddenValues
 from trellis_jobs.contract.payload_types import TypeMismatch
 from trellis_jobs.contract.schedules import Cron, Every, resolve
 from trellis_jobs.errors import DeclarationError, KeyUnresolvable
@@ -21,6 +22,8 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 def read_definition(request: PutScheduleInput, queue: JobType[Any, Any]) -> ScheduleDefinition:
     """Raises Invalid, which names the field."""
+    if hidden := HiddenValues.of(request.payload, queue.payload.secrets):
+        raise Invalid(hidden.problem, hidden.issues)
     try:
         payload = queue.payload.from_json(request.payload)
     except TypeMismatch as mismatch:

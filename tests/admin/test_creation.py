@@ -130,6 +130,17 @@ async def test_problems_of_a_payload_have_paths(bank: AdminLab) -> None:
         await bank.client.get("never")
 
 
+async def test_a_hidden_secret_does_not_become_the_secret_of_a_new_job(bank: AdminLab) -> None:
+    hidden = {**CHARGE, "pin": REDACTED}
+    with pytest.raises(Invalid, match="must be entered again: /pin") as refused:
+        await bank.client.creation.create("bank", "charge", hidden, id="never")
+    assert [issue.path for issue in refused.value.issues] == ["/payload/pin"]
+    preview = await bank.client.creation.preview("bank", "charge", hidden)
+    assert [issue.path for issue in preview.issues] == ["/payload/pin"]
+    with pytest.raises(NotFound):
+        await bank.client.get("never")
+
+
 @pytest.mark.parametrize(
     ("options", "path"),
     [

@@ -474,6 +474,9 @@ async def test_secrets_of_a_payload_are_not_shown(server: EmbeddedServer, tmp_pa
         for shown in (made.schedule, got):
             assert "pin-9" not in shown.model_dump_json()
             assert shown.payload == {"user": "a", "password": REDACTED}
+        assert got.payload is not None
+        with pytest.raises(Invalid, match="must be entered again: /password"):
+            await admin.schedules.put(address, got.payload, every=2 * HOUR)
         await admin.schedules.trigger(address)
         await until(lambda: seen == ["pin-9"], "the handler gets the secret")
 

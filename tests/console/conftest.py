@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
@@ -25,6 +26,16 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Consol
 async def web(shop: ConsoleInstallation) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=shop.address, timeout=20) as client:
         yield client
+
+
+@pytest.fixture
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The process of the console is far from UTC."""
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

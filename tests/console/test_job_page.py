@@ -33,6 +33,7 @@ from tests.given import (
     dead,
     error,
     failed,
+    logged,
     progressed,
     retried,
     retry_scheduled,
@@ -49,6 +50,7 @@ from trellis_jobs.environment import utc_now
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.events import EventKind
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import LOGS_KEPT
 from trellis_jobs.model.job_status import Head
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
@@ -296,6 +298,20 @@ async def test_a_job_with_thousands_of_state_changes_has_its_newest_state_and_sa
     assert "0 notes" not in page.text
 
 
+async def test_a_job_that_has_written_more_lines_than_are_kept_says_how_many(lab: JobLab) -> None:
+    began = await write(lab.raw, JOB, created(), started())
+    page = await lab.console.see(path_of(JOB))
+    assert "All log lines" in page.text
+    await note_often(lab.raw, began, logged(job=JOB, at=utc_now()), LOGS_KEPT + 1)
+
+    async def kept() -> bool:
+        return len((await lab.admin.get(JOB)).logs) == LOGS_KEPT
+
+    await until(kept, "the projection has the lines")
+    page = await lab.console.see(path_of(JOB))
+    assert "The newest 1,000 log lines" in page.text
+
+
 async def test_ignored_and_undecodable_messages_are_shown_with_the_reason(lab: JobLab) -> None:
     head = await write(lab.raw, JOB, created(), started())
     zombie = completed(job=JOB, at=utc_now(), attempt=SECOND)
@@ -405,6 +421,17 @@ async def test_two_runs_of_a_job_are_compared(lab: JobLab) -> None:
     assert (await lab.console.see(f"/diff?a={JOB.job_id}@9&b={JOB.job_id}")).status == 404
     assert (await lab.console.see(f"/diff?a={JOB.job_id}@x&b={JOB.job_id}")).status == 409
     assert "Nothing to compare yet" in (await lab.console.see("/diff")).text
+
+
+async def test_secrets_are_not_compared_and_the_page_says_so(lab: JobLab) -> None:
+    secret = created(payload={"card": "4000-0000-1234"}, secrets=("/card",))
+    await write(lab.raw, JOB, secret, started(), completed())
+    other = created(job=OTHER, payload={"card": "4000-0000-9999"}, secrets=("/card",))
+    await write(lab.raw, OTHER, other)
+    await lab.shown(JOB, JobState.COMPLETED)
+    await lab.shown(OTHER, JobState.PENDING)
+    diff = await lab.console.see(f"/diff?a={JOB.job_id}&b={OTHER.job_id}")
+    assert "Payload The same. Secrets are not compared. Result" in diff.text
 
 
 async def test_an_exported_job_is_a_bundle_without_secrets(lab: JobLab) -> None:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from jobs_admin.console.job.actions import ACTIONS, actions_in
 from jobs_admin.console.job.attempts import attempts_of
 from jobs_admin.console.job.comparison import aligned, differences
-from jobs_admin.console.job.content import MAX_SHOWN, content_of
+from jobs_admin.console.job.content import MAX_SHOWN, content_of, shown_json
 from jobs_admin.console.job.event_rows import EventRow, event_page
 from jobs_admin.console.job.snippets import snippets_of
 from tests.console.test_gantt import log_of
@@ -133,6 +133,21 @@ def test_contents_count_their_secrets_and_are_cut() -> None:
     large = content_of("x" * MAX_SHOWN)
     assert large.is_cut
     assert len(large.text) == MAX_SHOWN
+
+
+def nested(levels: int) -> Any:
+    value: Any = "[secret]"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_what_is_nested_too_deeply_to_be_shown_says_so() -> None:
+    assert content_of(nested(300)).is_too_deep
+    assert not content_of(nested(200)).is_too_deep
+    assert shown_json(nested(300)) is None
+    deep = ran_with(payload=nested(300), secrets=("/card",))
+    assert 'Path("payload.json")' in snippets_of(deep).test
 
 
 @given(histories())

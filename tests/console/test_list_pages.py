@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
 from pathlib import Path
@@ -255,8 +256,9 @@ async def test_dead_letters_are_grouped_and_a_group_is_replayed_alone(
         await one_death(raw, numbered(number), f"503 for order {number}")
     await one_death(raw, numbered(3), "card declined")
     await until_projected(admin)
-    page = await lab.see("/dead")
+    page = await lab.see("/dead?q=state:dead+type:lab/work")
     assert "4 dead jobs in 2 groups" in page.text
+    assert "trellis-jobs dlq list --group type:lab/work" in page.text
     assert "BankDown: 503 for order *" in page.text
     assert "1.4.2" in page.text
     found = re.search(r'id="(all-[0-9a-f]{16})"', page.html)
@@ -334,6 +336,24 @@ async def test_the_audit_says_who_did_what_and_leads_there(
     assert f'href="{done.headers["location"]}"' in whole.html
     assert "No operator did this." in (await lab.see("/audit?by=bob")).text
     assert (await lab.see("/audit?since=yesterday")).status == 409
+
+
+@pytest.mark.usefixtures("in_tokyo")
+async def test_the_times_of_the_audit_are_in_utc_wherever_the_console_runs(
+    lab: ConsoleLab, raw: Probe, admin: AdminClient
+) -> None:
+    await die(raw, 1)
+    await until_projected(admin)
+    await admin.dismiss(numbered(0), reason="a known outage")
+
+    async def recorded() -> bool:
+        return "a known outage" in (await lab.see("/audit")).text
+
+    await until(recorded, "the change is in the audit")
+    soon = (datetime.now(UTC) + timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M")
+    page = await lab.see(f"/audit?until={soon}")
+    assert "a known outage" in page.text
+    assert "until (UTC)" in page.text
 
 
 async def test_hostile_text_is_only_text(lab: ConsoleLab, raw: Probe, admin: AdminClient) -> None:

@@ -35,6 +35,7 @@ from jobs_admin.console.job_query import (
 )
 from jobs_admin.console.operation_progress import progress_of
 from jobs_admin.console.pages.audit import target_href
+from jobs_admin.console.pages.dead import group_command
 from jobs_admin.console.pages.job_changes import read_change, read_rate, read_time
 from jobs_admin.console.verbs import VERBS, applicable
 from jobs_admin.operations.verbs import CHANGES
@@ -148,6 +149,20 @@ def test_a_change_is_of_the_selected_jobs_or_of_all_that_match() -> None:
     for verb, text, jobs in (("burn", "", []), ("retry", "x:y", []), ("retry", "", ["../.."])):
         with pytest.raises(Invalid):
             read_change(verb, text, jobs, NOW)
+
+
+@pytest.mark.usefixtures("in_tokyo")
+def test_a_time_to_which_jobs_are_moved_is_in_utc_wherever_the_console_runs() -> None:
+    assert read_time("14:30", NOW) == NOW.replace(hour=14, minute=30)
+    assert read_time("2026-12-01T06:00", NOW) == datetime(2026, 12, 1, 6, tzinfo=UTC)
+
+
+def test_the_command_beside_dead_letters_lists_the_same_groups() -> None:
+    command = group_command('type:shop/charge state:dead error:"503 from"')
+    *words, text = shlex.split(command)
+    assert words == ["trellis-jobs", "dlq", "list", "--group"]
+    assert parse_filter(text, NOW) == parse_filter('type:shop/charge error:"503 from"', NOW)
+    assert group_command("state:dead") == "trellis-jobs dlq list --group"
 
 
 def test_rates_and_times_are_read_as_people_write_them() -> None:

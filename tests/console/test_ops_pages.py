@@ -226,6 +226,16 @@ async def test_a_worker_is_made_quiet_with_a_reason_and_takes_jobs_again(shop: S
     await until_seen(shop.console, "/workers", "▶ running")
 
 
+async def test_numbers_of_workers_say_when_they_are_of_one_page(
+    shop: Shop, server: EmbeddedServer
+) -> None:
+    other = task_worker(Service(SHOP, grace=1.0))
+    async with other.service.connect(server.url, workers=Workers()):
+        await until_seen(shop.console, "/workers", "2 alive")
+        assert "on this page" not in (await shop.console.see("/workers")).text
+        assert "on this page: 1 alive" in (await shop.console.see("/workers?offset=1")).text
+
+
 async def test_a_directive_to_all_workers_or_to_none_is_refused(shop: Shop) -> None:
     every = await shop.console.send("/workers/direct", state="terminate", reason="why")
     unmatched = await shop.console.send(

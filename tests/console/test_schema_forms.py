@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from jobs_admin.console.forms.filled_form import read_form
+from jobs_admin.console.forms.filled_form import kept, read_form
 from jobs_admin.console.forms.schema_fields import FieldKind, FormField, SchemaFields
 
 
@@ -79,6 +79,57 @@ def test_a_secret_is_never_filled_in() -> None:
     made = fields(Order, {"name": "4242 4242"}, "/name")
     assert made["/name"].kind is FieldKind.SECRET
     assert made["/name"].text == ""
+
+
+class Wallet(BaseModel):
+    owner: str
+    pins: list[str] = []
+    cards: list[dict[str, str]] = []
+    bank: Address | None = None
+
+
+HIDDEN: dict[str, Any] = {
+    "owner": "ann",
+    "pins": ["[secret]", "[secret]"],
+    "cards": [{"kind": "debit", "number": "[secret]"}],
+    "bank": "[secret]",
+}
+
+
+def test_hidden_secrets_are_blank_in_every_kind_of_field_and_must_be_entered_again() -> None:
+    made = fields(Wallet, HIDDEN, "/pins/*", "/cards/*/number", "/bank")
+    assert not [field for field in made.values() if "[secret]" in field.text]
+    assert (made["/owner"].text, made["/owner"].again_hint) == ("ann", "")
+    assert made["/pins"].text == ""
+    assert made["/pins"].again_hint == ("Secrets are hidden: enter them again (/pins/0, /pins/1).")
+    assert '"debit"' in made["/cards"].text
+    assert made["/cards"].again == ("/cards/0/number",)
+    assert made["/bank/street"].again_hint == "It is hidden: enter it again."
+
+
+def test_secrets_that_were_entered_are_not_sent_back() -> None:
+    made = fields(Wallet, None, "/pins/*", "/cards/*/number")
+    given = {
+        "payload/owner": "ann",
+        "payload/pins": "1234\n5678",
+        "payload/cards": '[{"kind": "debit", "number": "4242"}]',
+    }
+    shown = {pointer: kept(field, given) for pointer, field in made.items()}
+    assert (shown["/owner"].text, shown["/pins"].text) == ("ann", "")
+    assert "4242" not in shown["/cards"].text
+    assert shown["/cards"].again == ("/cards/0/number",)
+    assert shown["/pins"].again == ("/pins/0", "/pins/1")
+
+
+def test_json_with_a_mistake_stays_to_be_corrected() -> None:
+    made = fields(Wallet, None, "/cards/*/number")
+    assert kept(made["/cards"], {"payload/cards": '[{"kind"'}).text == '[{"kind"'
+
+
+def test_a_secret_that_was_not_entered_again_is_still_missed() -> None:
+    made = fields(Wallet, None, "/pins/*")
+    assert kept(made["/pins"], {"again/pins": "yes"}).again_hint
+    assert not kept(made["/pins"], {}).again_hint
 
 
 PAYLOAD: dict[str, Any] = {

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from trellis_jobs.model.json_values import Json
-from trellis_jobs.model.redaction import REDACTED, redacted, redacted_places, with_value_at
+from trellis_jobs.model.redaction import (
+    REDACTED,
+    redacted,
+    redacted_places,
+    secrets_below,
+    with_value_at,
+)
 
 SECRETS = ("/pin", "/cards/*/number", "/a~1b")
 PAYLOAD: Json = {
@@ -30,3 +36,12 @@ def test_values_can_be_put_back() -> None:
 def test_a_payload_may_be_a_secret_as_a_whole() -> None:
     assert redacted_places(redacted("x", [""]), [""]) == ("",)
     assert with_value_at(REDACTED, "", "x") == "x"
+
+
+def test_secrets_are_named_as_seen_from_a_part_of_the_payload() -> None:
+    assert secrets_below("", ["/pin"]) == ("/pin",)
+    assert secrets_below("/pin", ["/pin", "/name"]) == ("",)
+    assert secrets_below("/cards", ["/cards/*/number"]) == ("/*/number",)
+    assert secrets_below("/cards/0", ["/cards/*/number"]) == ("/number",)
+    assert secrets_below("/bank/name", ["/bank"]) == ("",)
+    assert secrets_below("/name", ["/pin"]) == ()

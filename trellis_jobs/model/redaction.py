@@ -57,6 +57,17 @@ def is_secret(pointer: str, secrets: Iterable[str]) -> bool:
     return any(_leads_to(secret.split("/"), steps) for secret in secrets)
 
 
+def secrets_below(pointer: str, secrets: Iterable[str]) -> tuple[str, ...]:
+    """The secret pointers as seen from the value at a pointer; "" if all of it is secret."""
+    steps = pointer.split("/")
+    paths = [secret.split("/") for secret in secrets]
+    return tuple(
+        "".join(f"/{step}" for step in path[len(steps) :])
+        for path in paths
+        if _leads_to(path[: len(steps)], steps)
+    )
+
+
 def secret_texts(value: Json, secrets: Iterable[str]) -> tuple[str, ...]:
     """The secret strings and numbers in a value, as texts, longest first."""
     found = {text for pointer in secrets for text in _texts_at(value, pointer.split("/")[1:])}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from jobs_admin.console.forms.schema_fields import FieldKind, FormField
+from trellis_jobs.model.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +39,29 @@ def read_form(fields: Sequence[FormField], given: Mapping[str, str]) -> FilledFo
         if value is not _LEFT_OUT:
             payload = _put(payload, field.pointer, value)
     return FilledForm(None if problems else payload, problems)
+
+
+def kept(field: FormField, given: Mapping[str, str]) -> FormField:
+    """The field as it was filled in, except secrets: they are never sent back.
+
+    They must be entered again, and so must those that were hidden in the form that was sent.
+    """
+    text = given.get(field.name, "")
+    if not field.secrets:
+        return replace(field, text=text)
+    shown = _without_secrets(field, text) if text else field
+    was_hidden = text or given.get(f"again{field.pointer}")
+    return replace(shown, again=shown.again or ((field.pointer,) if was_hidden else ()))
+
+
+def _without_secrets(field: FormField, text: str) -> FormField:
+    try:
+        value = _value(field, text)
+    except ValueError:
+        # JSON with a mistake stays, so that its author can correct it.
+        is_secret = "" in field.secrets or field.kind is FieldKind.LINES
+        return replace(field, text="" if is_secret else text)
+    return field.filled(redacted(value, field.secrets))
 
 
 _LEFT_OUT = object()

@@ -7,14 +7,24 @@ Anything else becomes a field for JSON. A field is named by its JSON Pointer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 import orjson
 
+from trellis_jobs.model.redaction import (
+    REDACTED,
+    is_secret,
+    redacted,
+    redacted_places,
+    secrets_below,
+    with_value_at,
+)
+
 Schema = Mapping[str, Any]
 _MAX_DEPTH: Final = 4
+_MAX_NAMED: Final = 5
 _SCALARS: Final = frozenset({"string", "integer", "number"})
 
 
@@ -36,7 +46,8 @@ class FieldKind(StrEnum):
 class FormField:
     """`text` is what the form shows; `item` is the kind of each line of a LINES field.
 
-    A field that is not required and empty is left out of the payload.
+    A field that is not required and empty is left out of the payload. `secrets` are JSON Pointers
+    into its value. `again` are pointers to the secrets that were hidden and must be entered again.
     """
 
     pointer: str
@@ -47,6 +58,24 @@ class FormField:
     help: str = ""
     choices: tuple[str, ...] = ()
     item: FieldKind = FieldKind.TEXT
+    secrets: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+
+    def filled(self, value: Any) -> FormField:
+        """The field with a value, in which secrets are blank."""
+        again = tuple(f"{self.pointer}{place}" for place in redacted_places(value, self.secrets))
+        value = redacted(value, self.secrets)
+        for place in redacted_places(value, self.secrets):
+            value = with_value_at(value, place, None)
+        return replace(self, text=_text(value, self.kind), again=again)
+
+    @property
+    def again_hint(self) -> str:
+        if self.again in ((), (self.pointer,)):
+            return "It is hidden: enter it again." if self.again else ""
+        more = ", …" if len(self.again) > _MAX_NAMED else ""
+        names = ", ".join(self.again[:_MAX_NAMED]) + more
+        return f"Secrets are hidden: enter them again ({names})."
 
     @property
     def name(self) -> str:
@@ -74,7 +103,7 @@ class SchemaFields:
 
     def __init__(self, schema: Schema | None, secrets: tuple[str, ...] = ()) -> None:
         self._root = schema or {}
-        self._secrets = frozenset(secrets)
+        self._secrets = secrets
 
     def fields(self, payload: Any = None) -> list[FormField]:
         """The fields of the form, filled with a payload; without a schema one field for JSON."""
@@ -93,6 +122,7 @@ class SchemaFields:
     ) -> Iterator[FormField]:
         required = schema.get("required") or ()
         values = place.value if isinstance(place.value, dict) else {}
+        is_hidden = place.value == REDACTED and is_secret(place.pointer, self._secrets)
         prefix = f"{place.label}." if place.pointer else ""
         for name, inner in properties.items():
             pointer = f"{place.pointer}/{_escaped(name)}"
@@ -103,28 +133,32 @@ class SchemaFields:
                     pointer,
                     f"{prefix}{name}",
                     place.required and name in required,
-                    values.get(name, default),
+                    REDACTED if is_hidden else values.get(name, default),
                     place.depth + 1,
                 ),
             )
 
     def _field(self, schema: Schema, place: _Place) -> FormField:
         choices = _choices(schema)
-        kind = self._kind(schema, place, choices)
+        secrets = secrets_below(place.pointer, self._secrets)
+        kind = self._kind(schema, secrets, choices)
         item = self._item_kind(schema)
-        return FormField(
+        field = FormField(
             pointer=place.pointer,
             label=place.label,
             kind=kind,
             required=place.required,
-            text="" if kind is FieldKind.SECRET else _text(place.value, kind),
             help=str(schema.get("description", "")),
             choices=choices,
             item=item or FieldKind.JSON,
+            secrets=secrets,
         )
+        return field.filled(place.value)
 
-    def _kind(self, schema: Schema, place: _Place, choices: tuple[str, ...]) -> FieldKind:
-        if place.pointer in self._secrets and schema.get("type") == "string":
+    def _kind(
+        self, schema: Schema, secrets: tuple[str, ...], choices: tuple[str, ...]
+    ) -> FieldKind:
+        if "" in secrets and schema.get("type") == "string":
             return FieldKind.SECRET
         if choices:
             return FieldKind.CHOICE
@@ -187,7 +221,7 @@ def _text(value: Any, kind: FieldKind) -> str:
     if value is None:
         return ""
     if kind is FieldKind.LINES and isinstance(value, list):
-        return "\n".join(_plain(item) for item in value)
+        return "\n".join(_plain(item) for item in value if item is not None)
     return json_text(value) if kind in (FieldKind.JSON, FieldKind.CHOICE) else _plain(value)
 
 

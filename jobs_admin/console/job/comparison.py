@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from trellis_jobs.model.durations import format_duration
+from trellis_jobs.model.redaction import redacted_places
 from trellis_jobs.model.timeline import Phase
 
 if TYPE_CHECKING:
@@ -75,12 +76,17 @@ class AlignedLine:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`payload` has at most `MAX_DIFFERENCES` entries, and `lines` come from `MAX_LINES` each."""
+    """`payload` has at most `MAX_DIFFERENCES` entries, and `lines` come from `MAX_LINES` each.
+
+    `hides_payload` and `hides_result`: a side has hidden secrets there, which may differ.
+    """
 
     rows: tuple[ComparedRow, ...]
     payload: tuple[PathDifference, ...]
     result: tuple[PathDifference, ...]
     lines: tuple[AlignedLine, ...]
+    hides_payload: bool
+    hides_result: bool
 
 
 def compare(a: RunSide, b: RunSide, now: datetime) -> Comparison:
@@ -93,6 +99,8 @@ def compare(a: RunSide, b: RunSide, now: datetime) -> Comparison:
         differences(a.run.payload, b.run.payload),
         differences(a.run.result, b.run.result),
         aligned(_lines(a), _lines(b)),
+        any(redacted_places(each.run.payload, each.run.secrets) for each in (a, b)),
+        any(redacted_places(each.run.result, each.run.result_secrets) for each in (a, b)),
     )
 
 

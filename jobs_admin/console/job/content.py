@@ -17,11 +17,15 @@ MAX_SHOWN: Final = 16_000
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`text` is the JSON, or its beginning if it is longer than `MAX_SHOWN` characters."""
+    """`text` is the JSON, or its beginning if it is longer than `MAX_SHOWN` characters.
+
+    It is empty if the value is too deep to be shown.
+    """
 
     text: str
     size: int
     hidden: int
+    is_too_deep: bool = False
 
     @property
     def is_cut(self) -> bool:
@@ -30,8 +34,18 @@ class Content:
 
 def content_of(value: Any, secrets: Sequence[str] = ()) -> Content:
     """`secrets` are the paths whose values are redacted in `value`."""
-    text = json_text(value)
+    text = shown_json(value)
+    if text is None:
+        return Content("", 0, 0, is_too_deep=True)
     return Content(text[:MAX_SHOWN], len(text), _hidden(value) if secrets else 0)
+
+
+def shown_json(value: Any) -> str | None:
+    """Returns None if the value is nested too deeply for orjson, which writes 254 levels."""
+    try:
+        return json_text(value)
+    except orjson.JSONEncodeError:
+        return None
 
 
 def json_text(value: Any) -> str:

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jobs_admin.console.job.content import json_text
-from trellis_jobs.model.redaction import REDACTED
+from jobs_admin.console.job.content import shown_json
+from trellis_jobs.model.redaction import REDACTED, redacted_places
 
 if TYPE_CHECKING:
     from trellis_jobs.model.job import Job
@@ -46,11 +46,12 @@ async with service.connect(workers=False):
 
 
 def _test(job: Job) -> str:
-    secret = job.run.secrets and REDACTED in json_text(job.payload)
+    text = shown_json(job.payload)
+    secret = redacted_places(job.payload, job.run.secrets)
     hint = (
         f"\n# Secrets are not shown: replace each {REDACTED!r} in the payload.\n" if secret else ""
     )
-    is_large = len(json_text(job.payload)) > MAX_PAYLOAD
+    is_large = text is None or len(text) > MAX_PAYLOAD
     reads = "import json\nfrom pathlib import Path\n\n" if is_large else ""
     payload = (
         'json.loads(Path("payload.json").read_text())  # download it from the page of the job'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
@@ -11,8 +12,6 @@ from jobs_admin.api.views.audit import AuditTarget, AuditVerb
 from jobs_admin.console.live import EVERYTHING
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from starlette.responses import Response
 
     from jobs_admin.api.views.audit import AuditEntry
@@ -71,10 +70,11 @@ def target_href(entry: AuditEntry) -> str | None:
 
 
 def _moment(given: dict[str, str], field: str, now: datetime) -> datetime | None:
+    """A time without a zone is in UTC, as the form says."""
     if not given[field]:
         return None
     try:
-        return moment_before(given[field], now)
+        return moment_before(given[field], now, UTC)
     except ValueError as error:
         raise Invalid(f"{field}: {error}") from None
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from jobs_admin.api.job_filter import JobFilter
 from jobs_admin.console.charts.hour_bars import hour_bars, hours_label
-from jobs_admin.console.job_query import read_filter_text
+from jobs_admin.console.job_query import read_filter_text, with_state
 from jobs_admin.console.live import EVERY_SECOND, EVERYTHING
 from jobs_admin.console.operation_progress import progress_of
 from jobs_admin.console.users import Role
@@ -44,6 +45,7 @@ async def show(request: ConsoleRequest) -> Response:
         topics=f"{EVERYTHING} {EVERY_SECOND}" if running else EVERYTHING,
         written=written,
         groups=groups,
+        command=group_command(written.text),
         texts={group.example_id: group_text(group) for group in groups.entries},
         running=running,
         is_removed=any(each.removed_at for each in groups.entries),
@@ -60,6 +62,12 @@ async def replay_one(request: ConsoleRequest) -> Response:
     job = JobAddress(form.get("service", ""), form.get("type", ""), form.get("id", ""))
     await admin.replay(job, reason=form.get("reason", "").strip() or _REASON)
     return request.redirect(f"/jobs/{job.service}/{job.job_type}/{job.job_id}")
+
+
+def group_command(text: str) -> str:
+    """The command that lists the same groups. It has no word for the state: all are dead."""
+    words = with_state(text, None)
+    return " ".join(["trellis-jobs dlq list --group", *([shlex.quote(words)] if words else [])])
 
 
 def group_text(group: DeadGroupView) -> str:

@@ -26,6 +26,7 @@ from jobs_admin.explain.event_words import progress_words
 from jobs_admin.explain.log_records import recorded
 from trellis_jobs.errors import InvalidToken
 from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.job import LOGS_KEPT
 from trellis_jobs.model.notes import Progress
 from trellis_jobs.model.timeline import apply
 
@@ -143,6 +144,7 @@ async def _page(
         actions=() if moment.is_past else actions_in(_state(log, view, moment)),
         snippets=snippets_of(newest) if newest else None,
         omitted=view.omitted if view else (),
+        lines_kept=LOGS_KEPT if view and len(view.logs) >= LOGS_KEPT else None,
         **_contents(moment.job, secrets),
     )
 

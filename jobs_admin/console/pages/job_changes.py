@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -137,8 +137,8 @@ def read_count(text: str) -> int:
 
 
 def read_time(text: str, now: datetime) -> datetime:
-    """Raises Invalid."""
+    """A time without a zone is in UTC, as the form says. Raises Invalid."""
     try:
-        return moment_after(text.strip(), now)
+        return moment_after(text.strip(), now, UTC)
     except ValueError as error:
         raise Invalid(f"the time is not clear: {error}") from None

@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from datetime import UTC, datetime
+import shlex
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from jobs_admin.api.errors import Invalid, Issue, NotFound
+from jobs_admin.api.errors import Invalid, NotFound
 from jobs_admin.api.views.creation import CreationOutcome
-from jobs_admin.console.forms.filled_form import FilledForm, read_form
-from jobs_admin.console.forms.schema_fields import FieldKind, FormField, SchemaFields, json_text
+from jobs_admin.console import form_values
+from jobs_admin.console.form_values import FormInvalid
+from jobs_admin.console.forms.filled_form import FilledForm, kept, read_form
+from jobs_admin.console.forms.schema_fields import FieldKind, FormField, SchemaFields
 from jobs_admin.console.users import Role
 from trellis_jobs.environment import new_id
-from trellis_jobs.model.durations import parse_duration
+from trellis_jobs.errors import InvalidToken
+from trellis_jobs.model.identity import JobAddress
+from trellis_jobs.model.redaction import redacted_places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from starlette.responses import Response
 
     from jobs_admin.api.creation_client import CreateArguments
-    from jobs_admin.api.views.creation import ContractView
+    from jobs_admin.api.errors import Issue
+    from jobs_admin.api.views.creation import ContractView, CreationPreview, IssueView
+    from jobs_admin.api.views.jobs import JobView
     from jobs_admin.console.console_request import ConsoleRequest
 
 _WHOLE_PAYLOAD = FormField(pointer="", label="payload", kind=FieldKind.JSON, required=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """The payload of the job that the new one should be like, or why it cannot be used."""
+
+    payload: Any = None
+    secrets: tuple[str, ...] = ()
+    problem: str = ""
 
 
 async def choose(request: ConsoleRequest) -> Response:
@@ -38,31 +53,46 @@ async def choose(request: ConsoleRequest) -> Response:
 async def show(request: ConsoleRequest) -> Response:
     """An empty form, or one that is filled like a job (`like`). `as=json` is a form for JSON."""
     contract = await _contract(request)
-    payload = await _template(request)
+    template = await _template(request, contract)
     values = {"id": new_id(), "as": request.query.get("as", "")}
-    return await _page(request, contract, _fields(contract, values, payload), values)
+    fields = _fields(contract, values, template)
+    return await _page(request, contract, fields, values, problem=template.problem)
 
 
 async def submit(request: ConsoleRequest) -> Response:
     """Preview the job, or create it."""
     contract, form = await asyncio.gather(_contract(request), request.form())
-    fields = _fields(contract, form, None)
+    fields = _fields(contract, form, _Template())
     filled = read_form(fields, form)
+    shown = [kept(field, form) for field in fields]
     if filled.problems:
-        return await _page(request, contract, _kept(fields, form), form, problems=filled.problems)
+        return await _page(request, contract, shown, form, problems=filled.problems)
     try:
         options = _options(form)
         if form.get("action") == "create":
             return await _create(request, contract, filled, options)
         creation = request.client(Role.CREATOR).creation
         preview = await creation.preview(contract.service, contract.type, filled.payload, **options)
+    except FormInvalid as error:
+        return await _page(request, contract, shown, form, problem=str(error))
     except Invalid as refusal:
-        problems = {issue.path.removeprefix("/payload"): issue.message for issue in refusal.issues}
-        return await _page(request, contract, _kept(fields, form), form, problems=problems)
-    problems = {each.path.removeprefix("/payload"): each.message for each in preview.issues}
+        problem = "" if refusal.issues else str(refusal)
+        problems = _by_place(refusal.issues)
+        return await _page(request, contract, shown, form, problem=problem, problems=problems)
     return await _page(
-        request, contract, _kept(fields, form), form, problems=problems, preview=preview
+        request,
+        contract,
+        shown,
+        form,
+        problems=_by_place(preview.issues),
+        preview=preview,
+        command=_command(contract, preview, form, options),
     )
+
+
+def _by_place(issues: Sequence[Issue | IssueView]) -> dict[str, str]:
+    """The problems of the payload by their place in it, and others by their field."""
+    return {issue.path.removeprefix("/payload"): issue.message for issue in issues}
 
 
 async def _create(
@@ -80,61 +110,50 @@ async def _contract(request: ConsoleRequest) -> ContractView:
     return await request.reads.creation.contract(request.path["service"], request.path["type"])
 
 
-async def _template(request: ConsoleRequest) -> Any:
-    """The payload of the job that the new one should be like; None without one."""
+async def _template(request: ConsoleRequest, contract: ContractView) -> _Template:
+    """Other queues may have a job with the same id, so the job is looked up in this one."""
     like = request.query.get("like")
     if not like:
-        return None
+        return _Template()
     try:
-        return (await request.reads.get(like)).payload
-    except NotFound:
-        return None
+        job = await request.reads.get(JobAddress(contract.service, contract.type, like))
+    except (NotFound, InvalidToken):
+        return _Template(problem=f"This queue has no job {like}: the form is empty.")
+    problem = _why_no_template(job, contract)
+    return _Template(problem=problem) if problem else _Template(job.payload, job.secrets)
 
 
-def _fields(contract: ContractView, form: Mapping[str, str], payload: Any) -> list[FormField]:
+def _why_no_template(job: JobView, contract: ContractView) -> str:
+    if job.payload_version != contract.payload_version:
+        return (
+            f"The payload of job {job.id} has version {job.payload_version}, and the queue takes "
+            f"version {contract.payload_version}: the form is empty."
+        )
+    if "payload" in job.omitted:
+        return f"The payload of job {job.id} is too large to be sent: the form is empty."
+    return ""
+
+
+def _fields(
+    contract: ContractView, form: Mapping[str, str], template: _Template
+) -> list[FormField]:
+    secrets = tuple(dict.fromkeys((*contract.payload.secrets, *template.secrets)))
     if form.get("as") == "json":
-        text = "" if payload is None else json_text(payload)
-        return [replace(_WHOLE_PAYLOAD, text=text)]
+        return [replace(_WHOLE_PAYLOAD, secrets=secrets).filled(template.payload)]
     schema = contract.payload.json_schema
-    fields = SchemaFields(schema if isinstance(schema, dict) else None, contract.payload.secrets)
-    return fields.fields(payload)
-
-
-def _kept(fields: list[FormField], form: Mapping[str, str]) -> list[FormField]:
-    """What was filled in, except secrets, which are never sent back."""
-    return [
-        field if field.kind is FieldKind.SECRET else replace(field, text=form.get(field.name, ""))
-        for field in fields
-    ]
+    fields = SchemaFields(schema if isinstance(schema, dict) else None, secrets)
+    return fields.fields(template.payload)
 
 
 def _options(form: Mapping[str, str]) -> CreateArguments:
-    """Raises Invalid, which names what cannot be read."""
+    """Raises FormInvalid, which names what cannot be read."""
     options: CreateArguments = {"id": form.get("id") or None, "reason": form.get("reason") or None}
-    delay, at = form.get("delay", ""), form.get("run_at", "")
-    if delay:
-        duration = parse_duration(delay)
-        if duration is None:
-            raise _problem("/delay", f"{delay!r} is not a duration such as 90s, 10m, 2h or 3d")
-        options["delay_ms"] = round(duration.total_seconds() * 1_000)
-    if at:
-        options["run_at"] = _moment(at)
+    delay, at = form_values.duration(form, "delay"), form_values.text(form, "run_at")
+    if delay is not None:
+        options["delay_ms"] = round(delay.total_seconds() * 1_000)
+    if at is not None:
+        options["run_at"] = form_values.moment(at, "run_at")
     return options
-
-
-def _moment(text: str) -> datetime:
-    """A browser's field for a time has no time zone: it is UTC, as its label says."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise _problem("/runAt", f"{text!r} is not a time") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _problem(path: str, message: str) -> Invalid:
-    problem = Invalid(message)
-    problem.issues = (Issue(path, message),)
-    return problem
 
 
 async def _page(
@@ -145,8 +164,7 @@ async def _page(
     **found: Any,
 ) -> Response:
     recent = await request.reads.creation.recent_payloads(contract.service, contract.type, limit=8)
-    command = _command(contract, found)
-    shown: dict[str, Any] = {"problems": {}, "preview": None, **found}
+    nothing: dict[str, Any] = {"problem": "", "problems": {}, "preview": None, "command": ""}
     return request.render(
         "new_job.html",
         topics="",
@@ -154,15 +172,26 @@ async def _page(
         fields=fields,
         values=values,
         recent=recent,
-        command=command,
-        **shown,
+        **{**nothing, **found},
     )
 
 
-def _command(contract: ContractView, found: Mapping[str, Any]) -> str:
-    """The command line that creates the same job; empty before the preview."""
-    preview = found.get("preview")
-    if preview is None or not preview.valid:
+def _command(
+    contract: ContractView,
+    preview: CreationPreview,
+    form: Mapping[str, str],
+    options: CreateArguments,
+) -> str:
+    """The command line that creates the same job; empty if it would lack a secret."""
+    if not preview.valid or redacted_places(preview.payload, contract.payload.secrets):
         return ""
-    payload = orjson.dumps(preview.payload).decode().replace("'", "'\\''")
-    return f"trellis-jobs jobs create {contract.service}/{contract.type} '{payload}'"
+    run_at = options.get("run_at")
+    given = {
+        "--id": options["id"],
+        "--in": form_values.text(form, "delay"),
+        "--at": None if run_at is None else run_at.isoformat(),
+        "--reason": options["reason"],
+    }
+    queue, payload = f"{contract.service}/{contract.type}", orjson.dumps(preview.payload).decode()
+    words = [f"{name}={value}" for name, value in given.items() if value]
+    return shlex.join(["trellis-jobs", "jobs", "create", queue, payload, *words])

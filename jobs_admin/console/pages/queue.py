@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from jobs_admin.api.errors import NotFound
 from jobs_admin.api.views.history import PastCursor, PastPart
+from jobs_admin.api.worker_filter import WorkerFilter
 from jobs_admin.console import form_values
 from jobs_admin.console.activity import SHOWN, SPANS, activity_chart, span_of, version_marks
 from jobs_admin.console.charts.percentile_bars import Percentiles
@@ -42,7 +43,7 @@ async def _show_now(request: ConsoleRequest) -> Response:
     queue, history, workers, schedules = await asyncio.gather(
         _queue(request),
         reads.history.events(since, step=span.step, per_queue=True, service=service, type=job_type),
-        reads.list_workers(limit=_MAX_WORKERS),
+        reads.list_workers(WorkerFilter(service=service), limit=_MAX_WORKERS),
         reads.schedules.list(service=service, type=job_type, limit=_MAX_SCHEDULES),
     )
     serving = [each for each in workers.entries if each.takes(service, job_type)]

@@ -13,6 +13,7 @@ from jobs_admin.console.live import SLOWLY
 from jobs_admin.console.schedule_form import address_of, arguments_of, blank_form, form_of
 from jobs_admin.console.users import Role
 from jobs_admin.console.zone_words import zone_time
+from trellis_jobs.model.redaction import REDACTED
 from trellis_jobs.model.schedules.definition import CatchUp, Overlap
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ async def _show_form(
         form=form,
         problem=problem,
         queues=queues.entries,
+        # Which fields are secret is in the contract of the queue, which may not be known yet.
+        hides_secrets=REDACTED in form["payload"],
         zones=sorted(available_timezones()),
         catch_ups=list(CatchUp),
         overlaps=list(Overlap),
