@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import stat
 from collections.abc import Iterator
@@ -94,7 +95,7 @@ async def test_a_bundle_is_shown_in_a_browser_without_a_server(
     serve = ("console", "serve", "--bundle", str(bundle), "--port", "0")
     with running(tmp_path, *serve, env=NOWHERE) as console:
         await console.until_prints("the console is at ")
-        address = console.printed.split()[-1]
+        [address] = re.findall(r"http://\S+", console.printed)
         async with httpx.AsyncClient(base_url=address, follow_redirects=True) as web:
             page = await web.get("/")
         assert page.status_code == 200

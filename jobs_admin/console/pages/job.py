@@ -32,6 +32,7 @@ from trellis_jobs.model.timeline import apply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
+    from datetime import datetime
 
     from starlette.responses import Response
 
@@ -111,8 +112,8 @@ async def _page(
         if_known(reads.explain(address, min_seq=least)),
     )
     log = replay_log(part, now)
-    moment = await _moment(request, address, log)
-    newest = log.job
+    moment, newest = await _moment(request, address, log), log.job
+    state = _state(log, view, moment)
     related, neighbours, events = await asyncio.gather(
         related_to(newest, reads) if newest else _nothing(()),
         neighbours_of(newest, reads) if newest else _nothing(Neighbours(None, None)),
@@ -126,25 +127,24 @@ async def _page(
         base=request.request.url.path,
         log=log,
         newest=newest,
-        state=_state(log, view, moment),
+        state=state,
         job=moment.job,
         moment=moment,
         row=event_row(moment.entry),
         sequences=sequences(log.history),
         explanation=None if moment.is_past else explanation,
         progress=_progress(moment, view),
-        chart=gantt(log.spans, now, at=moment.entry.at if moment.is_past else None),
-        spans=[(each, span_words(each, now)) for each in log.spans[-_MAX_SPANS:]],
         attempts=attempts[-_MAX_ATTEMPTS:][::-1],
         attempt_count=len(attempts),
         events=events,
         with_notes="notes" in request.query,
         related=related,
         neighbours=neighbours,
-        actions=() if moment.is_past else actions_in(_state(log, view, moment)),
+        actions=() if moment.is_past else actions_in(state),
         snippets=snippets_of(newest) if newest else None,
         omitted=view.omitted if view else (),
         lines_kept=LOGS_KEPT if view and len(view.logs) >= LOGS_KEPT else None,
+        **_runs(log, moment, now),
         **_contents(moment.job, secrets),
     )
 
@@ -154,6 +154,13 @@ def _state(log: JobLog, view: JobView | None, moment: Moment) -> JobState | None
     if log.part.is_cut and view is not None and not moment.is_past:
         return view.state
     return moment.job.state if moment.job else None
+
+
+def _runs(log: JobLog, moment: Moment, now: datetime) -> dict[str, Any]:
+    return {
+        "chart": gantt(log.spans, now, at=moment.entry.at if moment.is_past else None),
+        "spans": [(each, span_words(each, now)) for each in log.spans[-_MAX_SPANS:]],
+    }
 
 
 def _contents(job: Job | None, secrets: JobSecrets | None) -> dict[str, Any]:
