@@ -18,7 +18,7 @@ from trellis_jobs.model.values import replace
 from trellis_jobs.wire import events as wire
 
 # Closes an attribute, an element and a script, if the page forgets to escape it.
-HOSTILE = """'"><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}"""
+HOSTILE = """'"><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7777 * 7777 }}"""
 
 
 async def write(raw: Probe, job: JobAddress, *history: e.Event) -> Head:
