@@ -21,7 +21,7 @@ from tests.support.facts import until
 from trellis_jobs import Cron, Every
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
-from trellis_jobs.errors import ScheduleDeclared, ScheduleNotFound
+from trellis_jobs.errors import DeclarationError, ScheduleDeclared, ScheduleNotFound
 from trellis_jobs.model.schedules.changes import trigger
 from trellis_jobs.model.schedules.firing import fire_time
 from trellis_jobs.model.schedules.record import Decision
@@ -50,6 +50,16 @@ async def test_a_schedule_is_made_seen_changed_and_deleted(server: EmbeddedServe
             await schedules.delete("acme")
         await schedules.put("acme", Every(60, payload=TASK))
         assert [each.name for each in await schedules.list()] == ["acme", "zoo"]
+
+
+async def test_jitter_longer_than_the_time_between_ticks_is_refused(
+    server: EmbeddedServer,
+) -> None:
+    async with clock_producer(server.url, clock()) as jobs:
+        often = Cron("*/5 * * * *", payload=TASK, jitter=3600)
+        with pytest.raises(DeclarationError, match=r"jitter \(1 h\).*5 min"):
+            await jobs.tick.schedules.put("often", often)
+        assert await jobs.tick.schedules.list() == []
 
 
 async def test_a_declared_schedule_is_changed_by_its_contract_only(server: EmbeddedServer) -> None:

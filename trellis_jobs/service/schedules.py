@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from trellis_jobs.contract.schedules import resolve
+from trellis_jobs.contract.schedules import resolve_new
 from trellis_jobs.errors import (
     JobExists,
     RunAtInvalid,
@@ -93,7 +93,7 @@ class QueueSchedules(Generic[P, R]):
         Raises ScheduleDeclared if the contract declares a schedule with this name.
         """
         address = self._address(name)
-        definition = resolve(schedule, self._type.payload, self._type.version)
+        definition = resolve_new(schedule, self._type.payload, self._type.version)
         author = Author(Origin.RUNTIME, self._runtime.service)
 
         def move(record: ScheduleRecord | None) -> Decision:
