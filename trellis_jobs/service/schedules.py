@@ -90,10 +90,12 @@ class QueueSchedules(Generic[P, R]):
     async def put(self, name: str, schedule: Schedule) -> ScheduleSnapshot:
         """Makes a schedule, or changes it. The same schedule again changes nothing.
 
-        Raises ScheduleDeclared if the contract declares a schedule with this name.
+        Raises ScheduleDeclared if the contract declares a schedule with this name, and
+        ScheduleRefused if the payload is too large for a schedule.
         """
         address = self._address(name)
         definition = resolve_new(schedule, self._type.payload, self._type.version)
+        self._schedules.records.check_size(address, definition)
         author = Author(Origin.RUNTIME, self._runtime.service)
 
         def move(record: ScheduleRecord | None) -> Decision:

@@ -11,7 +11,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.schedules.address import ScheduleAddress, tick_fraction, tick_job_id
-from trellis_jobs.model.schedules.definition import CatchUp, Overlap, ScheduleDefinition
+from trellis_jobs.model.schedules.definition import (
+    MAX_MAX_CATCH_UP,
+    CatchUp,
+    Overlap,
+    ScheduleDefinition,
+)
 from trellis_jobs.model.schedules.record import (
     MAX_COUNT,
     Cancellation,
@@ -92,10 +97,17 @@ def handover_delay(waited: timedelta) -> timedelta:
     return min(max(_SHORTEST_HANDOVER, waited / 10), _LONGEST_HANDOVER)
 
 
-def fire(record: ScheduleRecord, *, now: datetime, previous: JobState | None = None) -> Decision:
+def fire(
+    record: ScheduleRecord,
+    *,
+    now: datetime,
+    previous: JobState | None = None,
+    max_jobs: int = MAX_MAX_CATCH_UP,
+) -> Decision:
     """Decide all ticks that are due. The jobs to create are `unfinished` of the next record.
 
     `previous` is the state of `record.previous_job`; None if the log does not have that job.
+    `max_jobs` limits CatchUp.ALL further, if more do not fit into the record.
     If the record that was given has unfinished jobs, nothing else is decided before they are
     finished: the caller creates them, writes `finish(…)`, and calls this again.
     """
@@ -103,7 +115,8 @@ def fire(record: ScheduleRecord, *, now: datetime, previous: JobState | None = N
         return Decision(record, next_fire_time(record))
     record = _without_expired_pause(record, now)
     if record.paused is None and (newest := _newest_due(record, now)) is not None:
-        record = _decide(record, newest, now, previous)
+        chosen = _caught_up(record, newest, now, max_jobs)
+        record = _decide(record, newest, chosen, now, previous)
     return Decision(record, next_fire_time(record))
 
 
@@ -156,9 +169,12 @@ def _newest_due(record: ScheduleRecord, now: datetime) -> datetime | None:
 
 
 def _decide(
-    record: ScheduleRecord, newest: datetime, now: datetime, previous: JobState | None
+    record: ScheduleRecord,
+    newest: datetime,
+    chosen: Sequence[datetime],
+    now: datetime,
+    previous: JobState | None,
 ) -> ScheduleRecord:
-    chosen = _caught_up(record, newest, now)
     missed_until = chosen[0] - _MICROSECOND if chosen else newest
     record = skip_until(record, missed_until, SkipReason.MISSED, now=now)
     jobs = _plan(record, chosen, previous)
@@ -173,11 +189,14 @@ def _decide(
     )
 
 
-def _caught_up(record: ScheduleRecord, newest: datetime, now: datetime) -> list[datetime]:
+def _caught_up(
+    record: ScheduleRecord, newest: datetime, now: datetime, max_jobs: int
+) -> list[datetime]:
     """The due ticks for which the catch-up policy wants jobs."""
     definition = record.definition
     if definition.catch_up is CatchUp.ALL:
-        return newest_ticks(definition, record.decided_until, newest, definition.max_catch_up)
+        limit = min(definition.max_catch_up, max_jobs)
+        return newest_ticks(definition, record.decided_until, newest, limit)
     if definition.catch_up is CatchUp.SKIP and _is_late(record, newest, now):
         return []
     return [newest]
