@@ -149,9 +149,12 @@ class ScheduleFirer:
         hold the alarm it has. Returns None if another process has fired the schedule.
         """
         previous = await self._state_of(record, record.previous_job)
+        triggered = await self._state_of(record, record.previous_triggered)
         now = self.environment.server_now()
         decision, written = await self._write_decision(
-            decisions_by_size(record, now=now, previous=previous), stored, now
+            decisions_by_size(record, now=now, previous=previous, triggered=triggered),
+            stored,
+            now,
         )
         if not isinstance(written, Refused):
             return StoredSchedule(decision.record, written), decision.alarm_at
@@ -189,8 +192,8 @@ class ScheduleFirer:
         """Creates the jobs that are decided, and then records that they exist."""
         created, refused = list[str](), dict[str, str]()
         for planned in record.unfinished:
-            if planned.cancel is not None:
-                await self._cancel(record, planned.cancel)
+            for cancel in planned.cancellations:
+                await self._cancel(record, cancel)
             reason = await self._create(record, planned, queue)
             if reason is None:
                 created.append(planned.job_id)

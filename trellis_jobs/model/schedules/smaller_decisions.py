@@ -7,6 +7,7 @@ time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.model.schedules.changes import finish
@@ -26,17 +27,18 @@ _REASON: Final = "the schedule's record would exceed max_payload"
 
 
 def decisions_by_size(
-    record: ScheduleRecord, *, now: datetime, previous: JobState | None
+    record: ScheduleRecord, *, now: datetime, previous: JobState | None, triggered: JobState | None
 ) -> Iterator[Decision]:
     """What `fire` decides, and then ever smaller decisions about the same ticks.
 
     Each is for half as many jobs as the one before; the ticks without jobs are skipped. The last
     ones create no job, and say so in the last run, or have no runs at all.
     """
-    decision = fire(record, now=now, previous=previous)
+    decide = partial(fire, record, now=now, previous=previous, triggered=triggered)
+    decision = decide()
     yield decision
     while (count := len(decision.record.unfinished)) > 1:
-        decision = fire(record, now=now, previous=previous, max_jobs=count // 2)
+        decision = decide(max_jobs=count // 2)
         yield decision
     planned = {job.job_id: _REASON for job in decision.record.unfinished}
     refused = finish(decision.record, [], refused=planned, now=now)
