@@ -47,6 +47,7 @@ class ScheduleActions:
         by: str,
         now: datetime,
     ) -> tuple[KnownSchedule, ScheduleOutcome]:
+        self.schedules.records.check_size(address, definition)
         author = Author(Origin.RUNTIME, by)
 
         def move(record: ScheduleRecord | None) -> Decision:

@@ -9,7 +9,7 @@ from jobs_admin.api.error_envelope import Invalid
 from jobs_admin.api.errors import Issue
 from jobs_admin.hidden_values import HiddenValues
 from trellis_jobs.contract.payload_types import TypeMismatch
-from trellis_jobs.contract.schedules import Cron, Every, resolve
+from trellis_jobs.contract.schedules import Cron, Every, resolve_new
 from trellis_jobs.errors import DeclarationError, KeyUnresolvable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def read_definition(request: PutScheduleInput, queue: JobType[Any, Any]) -> Sche
         problem = f"the payload is not valid for queue {queue.name}: {mismatch}"
         raise _invalid("/payload", problem) from None
     try:
-        definition = resolve(_declared(request, payload), queue.payload, queue.version)
+        definition = resolve_new(_declared(request, payload), queue.payload, queue.version)
         if queue.key_policy is not None:
             queue.key_policy.template.resolve(definition.payload)
     except DeclarationError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from jobs_admin.api.views.schedules import (
     ScheduleDefinitionView,
@@ -13,14 +13,12 @@ from jobs_admin.api.views.schedules import (
     TickView,
 )
 from trellis_jobs.model.redaction import redacted
-from trellis_jobs.model.schedules.definition import LATEST
 from trellis_jobs.model.schedules.description import (
     describe,
     describe_catch_up,
     describe_overlap,
 )
-from trellis_jobs.model.schedules.firing import fire_time
-from trellis_jobs.model.schedules.ticks import ticks_between
+from trellis_jobs.model.schedules.upcoming import next_upcoming, upcoming
 from trellis_jobs.wire.schedules import definition_to_json
 
 if TYPE_CHECKING:
@@ -29,11 +27,9 @@ if TYPE_CHECKING:
 
     from jobs_admin.schedules.known_queues import KnownQueues
     from jobs_admin.schedules.registry import KnownSchedule
-    from trellis_jobs.model.schedules.record import Pause, Run, ScheduleRecord
+    from trellis_jobs.model.schedules.record import Pause, Run
+    from trellis_jobs.model.schedules.upcoming import UpcomingTick
     from trellis_jobs.model.states import JobState
-
-# Of ticks that are past, and whose jobs are delayed by the jitter.
-_MAX_DELAYED: Final = 1_000
 
 
 def schedule_view(
@@ -61,30 +57,12 @@ def detail_view(
         payload=redacted(record.definition.payload, record.definition.secrets),
         on_missed_ticks=describe_catch_up(record.definition),
         on_overlap=describe_overlap(record.definition),
-        next_ticks=tuple(upcoming(record, now, ticks)),
+        next_ticks=tuple(_tick(each) for each in upcoming(record, now, ticks)),
         runs=tuple(
             _run(run, waits=run.job_id in waiting, state=states.get(run.job_id or ""))
             for run in record.runs
         ),
     )
-
-
-def upcoming(record: ScheduleRecord, now: datetime, count: int) -> list[TickView]:
-    """The next ticks, and when their jobs are created.
-
-    Those of a schedule that is paused until a time are the ones after that time. If it is paused
-    until someone resumes it, they are the ones that it would have.
-    """
-    definition, begin = record.definition, max(record.decided_until, now)
-    delayed: list[datetime] = []
-    if record.paused is not None and record.paused.until is not None:
-        begin = max(begin, record.paused.until)
-    elif definition.jitter:
-        since = max(record.decided_until, now - definition.jitter)
-        delayed = ticks_between(definition, since, now, _MAX_DELAYED)
-    ticks = [*delayed, *ticks_between(definition, begin, LATEST, count)]
-    found = (TickView(tick=tick, at=fire_time(definition, record.address, tick)) for tick in ticks)
-    return [each for each in found if each.at > now][:count]
 
 
 def _fields(
@@ -95,8 +73,7 @@ def _fields(
     if stored.record is None:
         return {**named, "problem": stored.problem}
     record, waits_since = stored.record, known.waits_since
-    is_endless = record.paused is not None and record.paused.until is None
-    following = [] if is_endless else upcoming(record, now, 1)
+    following = next_upcoming(record, now)
     last = record.runs[-1] if record.runs else None
     waiting = {job.job_id for job in record.unfinished}
     return {
@@ -106,7 +83,7 @@ def _fields(
         "definition": ScheduleDefinitionView.model_validate(definition_to_json(record.definition)),
         "description": describe(record.definition),
         "paused": None if record.paused is None else _pause(record.paused),
-        "next": following[0] if following else None,
+        "next": None if following is None else _tick(following),
         "last_run": None if last is None else _run(last, waits=last.job_id in waiting),
         "due_since": waits_since if waits_since is not None and waits_since <= now else None,
         "overdue": known.is_overdue(now - grace),
@@ -114,6 +91,10 @@ def _fields(
         "created_at": record.created_at,
         "updated_at": record.updated_at,
     }
+
+
+def _tick(upcoming_tick: UpcomingTick) -> TickView:
+    return TickView(tick=upcoming_tick.tick, at=upcoming_tick.at)
 
 
 def _pause(pause: Pause) -> SchedulePauseView:

@@ -151,6 +151,7 @@ async def test_a_schedule_is_made_changed_and_deleted_at_run_time(
         ({"time_zone": "Berlin"}, "time zone 'Berlin' is not known: Europe/Berlin?"),
         ({"start": NEW_YEAR + HOUR, "end": NEW_YEAR}, "is before start"),
         ({"jitter": timedelta(days=2)}, "jitter is between 0 and 24 h"),
+        ({"cron": "*/5 * * * *", "jitter": HOUR}, "jitter (1 h) is longer than the shortest time"),
     ],
 )
 async def test_a_wrong_definition_is_refused_and_says_why(

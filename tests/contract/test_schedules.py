@@ -307,3 +307,42 @@ def test_the_name_of_a_schedule_in_a_manifest_is_a_token() -> None:
     plain = {**MANIFEST["jobs"]["plain"], "schedules": {"a.b": {"everyMs": 1000, "payload": 1}}}
     with pytest.raises(DeclarationError, match=r"schedules\.a\.b"):
         from_manifest({**MANIFEST, "jobs": {"plain": plain}})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "gap"),
+    [
+        (Cron("*/5 * * * *", payload={"customer": "a"}, jitter=3600), "1 h.*5 min"),
+        (Cron("0 9,10 * * 1-5", payload={"customer": "a"}, jitter=7200), "2 h.*1 h"),
+        (Cron("* * * * * *", payload={"customer": "a"}, jitter=1.5), "1.5 s.*1 s"),
+    ],
+)
+def test_jitter_longer_than_the_time_between_ticks_is_refused(schedule: Cron, gap: str) -> None:
+    """The ticks that a delayed one holds back would be treated as missed."""
+    with pytest.raises(DeclarationError, match=f"'often'.*{gap}"):
+        declare(Report, schedules={"often": schedule})
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Cron("*/5 * * * *", payload={"customer": "a"}, jitter=300),
+        Cron("0 9 * * *", tz="Europe/Berlin", payload={"customer": "a"}, jitter=24 * 3600),
+        Cron("0 9 * * *", tz="Australia/Sydney", payload={"customer": "a"}, jitter=24 * 3600),
+        Cron("0 0 29 2 *", payload={"customer": "a"}, jitter=24 * 3600),
+        Cron("* * * * *", payload={"customer": "a"}, jitter=3600, end="2020-01-01T00:00Z"),
+    ],
+)
+def test_jitter_up_to_the_time_between_ticks_is_allowed(schedule: Cron) -> None:
+    assert list(declare(Report, schedules={"often": schedule}).schedules) == ["often"]
+
+
+def test_a_published_contract_with_longer_jitter_can_be_read() -> None:
+    declared = declare(Report, schedules={"often": Cron("0 9 * * *", payload={"customer": "a"})})
+    published = {
+        name: text.replace('"0 9 * * *"', '"0 * * * *","jitterMs":7200000')
+        for name, text in metadata_of("some", declared).items()
+    }
+    read = read_contract(published, "some", "work")
+    assert read is not None
+    assert read.schedules["often"].jitter == timedelta(hours=2)

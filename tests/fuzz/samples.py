@@ -120,6 +120,7 @@ SCHEDULE: Final = record(
     ),
     paused=Pause(since=NOON, until=after(60), by="ann", reason="why"),
     last_job="01B",
+    last_triggered="01C",
     runs=(
         Run(tick=NOON, at=NOON, skipped=SkipReason.MISSED, count=3),
         Run(tick=NOON, at=NOON, job_id="01B", refused="full"),

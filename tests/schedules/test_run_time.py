@@ -9,6 +9,7 @@ from datetime import UTC, timedelta
 import pytest
 
 from tests.schedules.lab import (
+    MINUTE,
     SECOND,
     TASK,
     assert_one_job_per_tick,
@@ -21,11 +22,13 @@ from tests.support.facts import until
 from trellis_jobs import Cron, Every
 from trellis_jobs.embedded import EmbeddedServer
 from trellis_jobs.environment import utc_now
-from trellis_jobs.errors import ScheduleDeclared, ScheduleNotFound
+from trellis_jobs.errors import DeclarationError, ScheduleDeclared, ScheduleNotFound
 from trellis_jobs.model.schedules.changes import trigger
 from trellis_jobs.model.schedules.firing import fire_time
 from trellis_jobs.model.schedules.record import Decision
+from trellis_jobs.model.values import replace
 
+HOUR = timedelta(hours=1)
 MANY = 300
 
 
@@ -50,6 +53,34 @@ async def test_a_schedule_is_made_seen_changed_and_deleted(server: EmbeddedServe
             await schedules.delete("acme")
         await schedules.put("acme", Every(60, payload=TASK))
         assert [each.name for each in await schedules.list()] == ["acme", "zoo"]
+
+
+async def test_jitter_longer_than_the_time_between_ticks_is_refused(
+    server: EmbeddedServer,
+) -> None:
+    async with clock_producer(server.url, clock()) as jobs:
+        often = Cron("*/5 * * * *", payload=TASK, jitter=3600)
+        with pytest.raises(DeclarationError, match=r"jitter \(1 h\).*5 min"):
+            await jobs.tick.schedules.put("often", often)
+        assert await jobs.tick.schedules.list() == []
+
+
+async def test_a_paused_schedule_says_when_its_next_job_comes(server: EmbeddedServer) -> None:
+    async with clock_producer(server.url, clock()) as jobs, clockwork(server.url) as found:
+        schedules = jobs.tick.schedules
+        await schedules.put("pulse", Every(60, payload=TASK))
+        end = utc_now() + 3 * HOUR
+        paused = await schedules.pause("pulse", until=end)
+        [following] = paused.next_ticks(1)
+        assert paused.next_at == following
+        assert end < following <= end + MINUTE
+        stored = await found.stored("pulse")
+        assert stored.record is not None
+        left = replace(stored.record, decided_until=stored.record.decided_until - HOUR)
+        await found.records.write(left, stored.revision)
+        for_good = await schedules.pause("pulse")
+        assert for_good.next_at is None
+        assert for_good.read_at < for_good.next_ticks(1)[0] <= for_good.read_at + MINUTE
 
 
 async def test_a_declared_schedule_is_changed_by_its_contract_only(server: EmbeddedServer) -> None:
@@ -138,7 +169,8 @@ async def test_a_paused_schedule_fires_nothing_until_its_pause_ends(
         until_ = (utc_now() + 3 * SECOND).astimezone(UTC)
         paused = await schedules.pause("pulse", until=until_)
         before = await found.ticks("pulse")
-        assert paused.next_at == until_
+        assert paused.next_at is not None
+        assert until_ <= paused.next_at <= until_ + SECOND
         await found.until_ticks("other", len(before) + 2)
         assert await found.ticks("pulse") == before
         # The ticks of the pause are caught up when it ends.

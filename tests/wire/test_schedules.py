@@ -43,11 +43,17 @@ FULL: Final = make(
     origin=Origin.RUNTIME,
     by="ann",
     unfinished=(
-        PlannedJob(job_id="01NEXT", tick=NOON + HOUR, cancel=Cancellation("01BEFORE", True)),
+        PlannedJob(
+            job_id="01NEXT",
+            tick=NOON + HOUR,
+            cancel=Cancellation("01BEFORE", True),
+            cancel_triggered=Cancellation("01MANUAL"),
+        ),
         PlannedJob(job_id="01MANUAL", tick=NOON + 2 * HOUR, triggered=True, by="ben"),
     ),
     paused=Pause(since=NOON, until=NOON + DAY, by="ann", reason="the printer burns"),
     last_job="01BEFORE",
+    last_triggered="01MANUAL",
     runs=(
         Run(tick=NOON, at=NOON + MINUTE, skipped=SkipReason.MISSED, count=12),
         Run(tick=NOON, at=NOON + MINUTE, job_id="01BEFORE"),
@@ -92,6 +98,7 @@ def test_a_record_is_written_as_other_versions_read_it() -> None:
                 "jobId": "01NEXT",
                 "tick": "2026-03-28T13:00:00Z",
                 "cancel": {"jobId": "01BEFORE", "evenIfRunning": True},
+                "cancelTriggered": {"jobId": "01MANUAL", "evenIfRunning": False},
             },
             {
                 "jobId": "01MANUAL",
@@ -107,6 +114,7 @@ def test_a_record_is_written_as_other_versions_read_it() -> None:
             "reason": "the printer burns",
         },
         "lastJobId": "01BEFORE",
+        "lastTriggeredJobId": "01MANUAL",
         "runs": [
             {
                 "tick": "2026-03-28T12:00:00Z",

@@ -60,8 +60,9 @@ class Cron(ScheduleOptions, frozen=True):
     begins with `*` match whatever clocks show.
 
     `payload` is the payload of every job. `jitter` delays each job by at most this many seconds;
-    the delay of a tick is the same in all processes. There are no ticks before `start` and after
-    `end`, which are aware datetimes, or texts such as `2027-01-01T09:00+01:00`.
+    the delay of a tick is the same in all processes. It is at most the time between two ticks.
+    There are no ticks before `start` and after `end`, which are aware datetimes, or texts such as
+    `2027-01-01T09:00+01:00`.
 
     `catch_up` says what happens to ticks that were missed, such as while no worker ran: `skip`
     creates no jobs for them, `once` one job for the newest, `all` jobs for all, at most
@@ -106,6 +107,13 @@ def resolve(declared: Schedule, payload: PayloadType[Any], version: int) -> Sche
     return _definition(declared, encoded, version, payload.secrets)
 
 
+def resolve_new(declared: Schedule, payload: PayloadType[Any], version: int) -> ScheduleDefinition:
+    """Like `resolve`, for a schedule that someone makes at run time. It needs a suitable jitter."""
+    definition = resolve(declared, payload, version)
+    _check_jitter(definition)
+    return definition
+
+
 def resolve_declared(
     schedules: Mapping[str, Schedule],
     payload: PayloadType[Any],
@@ -127,7 +135,11 @@ def resolve_declared(
 
 
 def read_schedules(option: str, given: Any) -> dict[str, Schedule]:
-    """The argument of job(...), checked for callers without a type checker."""
+    """The argument of job(...), checked for callers without a type checker.
+
+    The jitter is checked here and not for schedules of a manifest: operators must be able to read
+    a contract that an older version published.
+    """
     if not isinstance(given, Mapping):
         raise DeclarationError(f"{option} must be a dictionary of names, is {given!r}")
     for name, declared in given.items():
@@ -136,7 +148,17 @@ def read_schedules(option: str, given: Any) -> dict[str, Schedule]:
             raise DeclarationError(
                 f"{option}[{name!r}] must be Cron(...) or Every(...), is {declared!r}"
             )
+        try:
+            _check_jitter(_definition(declared))
+        except DeclarationError as error:
+            raise DeclarationError(f"schedule {name!r}: {error}") from error
     return dict(given)
+
+
+def _check_jitter(definition: ScheduleDefinition) -> None:
+    from trellis_jobs.model.schedules.jitter import check_jitter  # noqa: PLC0415
+
+    check_jitter(definition)
 
 
 def _check_secrets(definition: ScheduleDefinition) -> None:

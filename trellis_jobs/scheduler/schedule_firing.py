@@ -21,14 +21,15 @@ from trellis_jobs.model.identity import JobAddress
 from trellis_jobs.model.retry import DoublingDelay
 from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.changes import finish
-from trellis_jobs.model.schedules.firing import fire, handover_delay, next_fire_time
+from trellis_jobs.model.schedules.firing import handover_delay, next_fire_time
+from trellis_jobs.model.schedules.smaller_decisions import decisions_by_size
 from trellis_jobs.model.settlement import Ack, Nak, NoAck
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
 from trellis_jobs.producer.tick_request import tick_request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from trellis_jobs.contract.declaration import JobType
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.keys.coordinator import KeyCoordinator
     from trellis_jobs.jetstream.log.event_log import EventLog, Latest
     from trellis_jobs.jetstream.schedules.schedules import Schedules
-    from trellis_jobs.model.schedules.record import Cancellation, PlannedJob, ScheduleRecord
+    from trellis_jobs.model.schedules.record import (
+        Cancellation,
+        Decision,
+        PlannedJob,
+        ScheduleRecord,
+    )
     from trellis_jobs.model.settlement import Answer
     from trellis_jobs.producer.submission import Producer
     from trellis_jobs.scheduler.alarm_handlers import HoldAlarm
@@ -143,17 +149,36 @@ class ScheduleFirer:
         hold the alarm it has. Returns None if another process has fired the schedule.
         """
         previous = await self._state_of(record, record.previous_job)
+        triggered = await self._state_of(record, record.previous_triggered)
         now = self.environment.server_now()
-        decision = fire(record, now=now, previous=previous)
-        if decision.alarm_at is not None and decision.alarm_at - now <= MAX_HOLD:
-            decision = replace(decision, alarm_at=None)
-        written = await self.schedules.write(decision, stored)
+        decision, written = await self._write_decision(
+            decisions_by_size(record, now=now, previous=previous, triggered=triggered),
+            stored,
+            now,
+        )
         if not isinstance(written, Refused):
             return StoredSchedule(decision.record, written), decision.alarm_at
         found = await self.schedules.records.find_after(written, record.address)
         if found.record is not None and found.record.decided_until > record.decided_until:
             return None
         return found, None
+
+    async def _write_decision(
+        self, decisions: Iterator[Decision], stored: StoredSchedule, now: datetime
+    ) -> tuple[Decision, int | Refused]:
+        """Writes the first decision that fits into one message."""
+        decision = next(decisions)
+        while True:
+            if decision.alarm_at is not None and decision.alarm_at - now <= MAX_HOLD:
+                decision = replace(decision, alarm_at=None)
+            try:
+                return decision, await self.schedules.write(decision, stored)
+            except PayloadTooLarge as error:
+                smaller = next(decisions, None)
+                if smaller is None:
+                    raise
+                _log_too_large(decision, smaller, error)
+                decision = smaller
 
     async def _state_of(self, record: ScheduleRecord, job_id: str | None) -> JobState | None:
         if job_id is None:
@@ -167,8 +192,8 @@ class ScheduleFirer:
         """Creates the jobs that are decided, and then records that they exist."""
         created, refused = list[str](), dict[str, str]()
         for planned in record.unfinished:
-            if planned.cancel is not None:
-                await self._cancel(record, planned.cancel)
+            for cancel in planned.cancellations:
+                await self._cancel(record, cancel)
             reason = await self._create(record, planned, queue)
             if reason is None:
                 created.append(planned.job_id)
@@ -220,6 +245,18 @@ class ScheduleFirer:
 
     def _is_shared(self, record: ScheduleRecord) -> bool:
         return self.queues[record.address.job_type].shared
+
+
+def _log_too_large(decision: Decision, smaller: Decision, error: PayloadTooLarge) -> None:
+    log.warning(
+        "schedule %s: its record with %d new jobs has %d bytes, and the server's max_payload is "
+        "%d: trying %d jobs. Use a smaller payload or a smaller max_catch_up",
+        decision.record.address,
+        len(decision.record.unfinished),
+        error.size,
+        error.limit,
+        len(smaller.record.unfinished),
+    )
 
 
 def _job(record: ScheduleRecord, job_id: str) -> JobAddress:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from trellis_jobs.contract.schedules import resolve
+from trellis_jobs.contract.schedules import resolve_new
 from trellis_jobs.errors import (
     JobExists,
     RunAtInvalid,
@@ -19,10 +19,8 @@ from trellis_jobs.model.identity import check_token_argument
 from trellis_jobs.model.schedules import changes
 from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.changes import Author, Refused
-from trellis_jobs.model.schedules.definition import LATEST
-from trellis_jobs.model.schedules.firing import next_fire_time
 from trellis_jobs.model.schedules.record import Origin, Pause
-from trellis_jobs.model.schedules.ticks import ticks_between
+from trellis_jobs.model.schedules.upcoming import next_upcoming, upcoming
 from trellis_jobs.producer.tick_request import tick_request
 
 if TYPE_CHECKING:
@@ -45,6 +43,7 @@ class ScheduleSnapshot:
     """A schedule at the time when it was read. `record` has all details."""
 
     record: ScheduleRecord
+    read_at: datetime
 
     @property
     def name(self) -> str:
@@ -65,8 +64,13 @@ class ScheduleSnapshot:
 
     @property
     def next_at(self) -> datetime | None:
-        """When its next job is created. None if there is none, or while it is paused."""
-        return next_fire_time(self.record)
+        """When the job of its next tick is created, counted from `read_at`.
+
+        While it is paused until a time, that of the first tick afterwards. None if there is no tick
+        any more, or if it is paused until someone resumes it.
+        """
+        following = next_upcoming(self.record, self.read_at)
+        return None if following is None else following.at
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -74,8 +78,11 @@ class ScheduleSnapshot:
         return self.record.runs
 
     def next_ticks(self, count: int = 10) -> list[datetime]:
-        """The next ticks in UTC, also of a paused schedule."""
-        return ticks_between(self.definition, self.record.decided_until, LATEST, count)
+        """The next ticks in UTC after `read_at`, and after the end of a pause if it has one.
+
+        If it is paused until someone resumes it, the ones that it would have.
+        """
+        return [each.tick for each in upcoming(self.record, self.read_at, count)]
 
 
 class QueueSchedules(Generic[P, R]):
@@ -90,10 +97,12 @@ class QueueSchedules(Generic[P, R]):
     async def put(self, name: str, schedule: Schedule) -> ScheduleSnapshot:
         """Makes a schedule, or changes it. The same schedule again changes nothing.
 
-        Raises ScheduleDeclared if the contract declares a schedule with this name.
+        Raises ScheduleDeclared if the contract declares a schedule with this name, and
+        ScheduleRefused if the payload is too large for a schedule.
         """
         address = self._address(name)
-        definition = resolve(schedule, self._type.payload, self._type.version)
+        definition = resolve_new(schedule, self._type.payload, self._type.version)
+        self._schedules.records.check_size(address, definition)
         author = Author(Origin.RUNTIME, self._runtime.service)
 
         def move(record: ScheduleRecord | None) -> Decision:
@@ -108,13 +117,13 @@ class QueueSchedules(Generic[P, R]):
         """Raises ScheduleNotFound."""
         address = self._address(name)
         stored = await self._schedules.records.find(address)
-        return ScheduleSnapshot(_existing(address, stored.record))
+        return self._snapshot(_existing(address, stored.record))
 
     async def list(self) -> list[ScheduleSnapshot]:
         """All schedules of the queue, ordered by name, declared ones too."""
         records = await self._schedules.records.all(self._runtime.service)
         return [
-            ScheduleSnapshot(record)
+            self._snapshot(record)
             for record in records
             if record.address.job_type == self._type.name
         ]
@@ -183,7 +192,10 @@ class QueueSchedules(Generic[P, R]):
         self, address: ScheduleAddress, move: Callable[[ScheduleRecord | None], Decision]
     ) -> ScheduleSnapshot:
         changed: Any = await self._schedules.change(address, move)
-        return ScheduleSnapshot(changed)
+        return self._snapshot(changed)
+
+    def _snapshot(self, record: ScheduleRecord) -> ScheduleSnapshot:
+        return ScheduleSnapshot(record, self._runtime.now())
 
 
 def _existing(address: ScheduleAddress, record: ScheduleRecord | None) -> ScheduleRecord:

@@ -72,6 +72,7 @@ _RECORD: Final = frozenset(
         "unfinished",
         "paused",
         "lastJobId",
+        "lastTriggeredJobId",
         "runs",
         "createdAt",
         "updatedAt",
@@ -110,7 +111,12 @@ def encode(record: ScheduleRecord) -> bytes:
         "createdAt": record.created_at,
         "updatedAt": record.updated_at,
     }
-    add_present(body, by=record.by, lastJobId=record.last_job)
+    add_present(
+        body,
+        by=record.by,
+        lastJobId=record.last_job,
+        lastTriggeredJobId=record.last_triggered,
+    )
     if record.paused is not None:
         body["paused"] = _pause_to_json(record.paused)
     return dumps(body)
@@ -181,6 +187,7 @@ def _record(body: dict[str, Any], address: ScheduleAddress) -> ScheduleRecord:
         unfinished=tuple(_job(each) for each in _at_most(_MAX_UNFINISHED, body, "unfinished")),
         paused=_pause(body),
         last_job=_optional_token(body, "lastJobId"),
+        last_triggered=_optional_token(body, "lastTriggeredJobId"),
         runs=tuple(_run(each) for each in objects(body, "runs")[-MAX_RUNS:]),
         created_at=timestamp(body, "createdAt"),
         updated_at=timestamp(body, "updatedAt"),
@@ -202,11 +209,9 @@ def _timing(body: dict[str, Any]) -> Timing:
 
 def _job_to_json(job: PlannedJob) -> dict[str, Any]:
     body: dict[str, Any] = {"jobId": job.job_id, "tick": job.tick}
-    if job.cancel is not None:
-        body["cancel"] = {
-            "jobId": job.cancel.job_id,
-            "evenIfRunning": job.cancel.even_if_running,
-        }
+    for name, cancel in (("cancel", job.cancel), ("cancelTriggered", job.cancel_triggered)):
+        if cancel is not None:
+            body[name] = {"jobId": cancel.job_id, "evenIfRunning": cancel.even_if_running}
     if job.triggered:
         body["triggered"] = True
     add_present(body, by=job.by)
@@ -214,18 +219,21 @@ def _job_to_json(job: PlannedJob) -> dict[str, Any]:
 
 
 def _job(body: dict[str, Any]) -> PlannedJob:
-    cancel = optional(body, "cancel", dict)
     return PlannedJob(
         job_id=token(body, "jobId"),
         tick=timestamp(body, "tick"),
-        cancel=None if cancel is None else _cancellation(cancel),
+        cancel=_cancellation(body, "cancel"),
+        cancel_triggered=_cancellation(body, "cancelTriggered"),
         triggered=optional(body, "triggered", bool) or False,
         by=optional(body, "by", str),
     )
 
 
-def _cancellation(body: dict[str, Any]) -> Cancellation:
-    return Cancellation(token(body, "jobId"), required(body, "evenIfRunning", bool))
+def _cancellation(body: dict[str, Any], name: str) -> Cancellation | None:
+    cancel = optional(body, name, dict)
+    if cancel is None:
+        return None
+    return Cancellation(token(cancel, "jobId"), required(cancel, "evenIfRunning", bool))
 
 
 def _run_to_json(run: Run) -> dict[str, Any]:

@@ -402,8 +402,28 @@ def test_the_same_trigger_twice_is_one_job() -> None:
 
 def test_a_triggered_job_counts_for_overlap() -> None:
     record = done(triggered(make(cron("0 * * * *", overlap=Overlap.SKIP), NOON), "01M", NOON))
-    assert record.previous_job == "01M"
-    assert created(fire(record, now=NOON + HOUR, previous=JobState.ACTIVE)) == []
+    assert record.previous_triggered == "01M"
+    assert created(fire(record, now=NOON + HOUR, triggered=JobState.ACTIVE)) == []
+    assert done(fire(record, now=NOON + HOUR)).previous_triggered is None, "it has ended"
+
+
+def test_a_triggered_job_does_not_hide_the_one_of_the_last_tick() -> None:
+    """The triggered job has ended, and the older one of the tick still runs."""
+    record = done(fired(cron("0 * * * *", overlap=Overlap.SKIP), NOON + HOUR))
+    record = done(triggered(record, "01M", NOON + HOUR + MINUTE))
+    assert record.previous_job == record.last_job != "01M"
+    active, over = JobState.ACTIVE, JobState.COMPLETED
+    decision = fire(record, now=NOON + 2 * HOUR, previous=active, triggered=over)
+    assert created(decision) == []
+
+
+def test_a_tick_replaces_the_job_of_the_last_tick_and_the_triggered_one() -> None:
+    record = done(fired(cron("0 * * * *", overlap=Overlap.REPLACE), NOON + HOUR))
+    record = done(triggered(record, "01M", NOON + HOUR + MINUTE))
+    waits = JobState.PENDING
+    decision = fire(record, now=NOON + 2 * HOUR, previous=waits, triggered=waits)
+    [job] = decision.record.unfinished
+    assert [each.job_id for each in job.cancellations] == [record.last_job, "01M"]
 
 
 def test_triggers_cannot_pile_up_without_end() -> None:

@@ -146,12 +146,16 @@ class World:
 
     def _decide(self, record: ScheduleRecord, revision: int) -> Generator[None, None, bool]:
         """Set the alarm, then write the decision. False if another process has written."""
-        previous = None if record.previous_job is None else self.jobs.get(record.previous_job)
+        previous = self._state_of(record.previous_job)
+        triggered = self._state_of(record.previous_triggered)
         yield
-        decision = fire(record, now=self.now, previous=previous)
+        decision = fire(record, now=self.now, previous=previous, triggered=triggered)
         self.set_alarm(decision.alarm_at)
         yield
         return self.write(decision.record, revision)
+
+    def _state_of(self, job_id: str | None) -> JobState | None:
+        return None if job_id is None else self.jobs.get(job_id)
 
     def _too_early(self, alarm: Alarm, next_at: datetime | None, has_acted: bool) -> Steps:
         """For a while, the process that set the alarm may still write an earlier tick."""
@@ -163,8 +167,8 @@ class World:
 
     def _finish(self, record: ScheduleRecord, revision: int) -> Steps:
         for job in record.unfinished:
-            if job.cancel is not None:
-                self.cancel(job.cancel)
+            for cancellation in job.cancellations:
+                self.cancel(cancellation)
                 yield
             self.create(job)
             yield

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from trellis_jobs.contract.topology import CONTROL
-from trellis_jobs.errors import NotConfirmed
+from trellis_jobs.errors import NotConfirmed, ScheduleRefused
 from trellis_jobs.jetstream.client.connection import ConnectionLost
 from trellis_jobs.jetstream.client.pub_ack import Refused
 from trellis_jobs.jetstream.client.pull_consumer import EphemeralConsumer, open_ephemeral_consumer
@@ -19,11 +19,13 @@ from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.record import ScheduleRecord
 from trellis_jobs.model.values import Value
 from trellis_jobs.wire import schedules as wire
+from trellis_jobs.wire.fields import dumps
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from trellis_jobs.jetstream.client.connection import Connection
+    from trellis_jobs.model.schedules.definition import ScheduleDefinition
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +103,17 @@ class ScheduleRecords:
         """Reads a record that is at least as new as the conflict."""
         found = await self._records.read_after(conflict, _subject(address))
         return StoredSchedule(None) if found is None else read_schedule(found, address)
+
+    def check_size(self, address: ScheduleAddress, definition: ScheduleDefinition) -> None:
+        """Raises ScheduleRefused if the record would have no room for jobs and runs."""
+        size = len(dumps(wire.definition_to_json(definition)))
+        limit = self._connection.max_payload // 2
+        if size > limit:
+            raise ScheduleRefused(
+                str(address),
+                f"its payload and options have {size:,} bytes, and {limit:,} are possible, half of "
+                "the server's max_payload: put a reference to larger data into the payload",
+            )
 
     async def write(self, record: ScheduleRecord, revision: int) -> int | Refused:
         encoded = Record(_subject(record.address), revision, wire.encode(record))

@@ -116,7 +116,7 @@ def trigger(
         replace(
             record,
             unfinished=(*record.unfinished, job),
-            last_job=job_id,
+            last_triggered=job_id,
             runs=with_runs(record, run),
             updated_at=now,
         )

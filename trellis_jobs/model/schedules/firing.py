@@ -8,10 +8,15 @@ as long as jobs are unfinished, nothing new is decided.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from trellis_jobs.model.schedules.address import ScheduleAddress, tick_fraction, tick_job_id
-from trellis_jobs.model.schedules.definition import CatchUp, Overlap, ScheduleDefinition
+from trellis_jobs.model.schedules.definition import (
+    MAX_MAX_CATCH_UP,
+    CatchUp,
+    Overlap,
+    ScheduleDefinition,
+)
 from trellis_jobs.model.schedules.record import (
     MAX_COUNT,
     Cancellation,
@@ -35,6 +40,8 @@ from trellis_jobs.model.values import replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# The states of the job of the newest tick, and of the job that was triggered last.
+_States: TypeAlias = tuple[JobState | None, JobState | None]
 # CatchUp.SKIP creates the job of a tick that is late by at most this time.
 GRACE: Final = timedelta(seconds=60)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -92,10 +99,20 @@ def handover_delay(waited: timedelta) -> timedelta:
     return min(max(_SHORTEST_HANDOVER, waited / 10), _LONGEST_HANDOVER)
 
 
-def fire(record: ScheduleRecord, *, now: datetime, previous: JobState | None = None) -> Decision:
+def fire(
+    record: ScheduleRecord,
+    *,
+    now: datetime,
+    previous: JobState | None = None,
+    triggered: JobState | None = None,
+    max_jobs: int = MAX_MAX_CATCH_UP,
+) -> Decision:
     """Decide all ticks that are due. The jobs to create are `unfinished` of the next record.
 
     `previous` is the state of `record.previous_job`; None if the log does not have that job.
+    `triggered` is that of `record.previous_triggered`. `max_jobs` limits CatchUp.ALL
+    further, if more do not fit into the record.
+
     If the record that was given has unfinished jobs, nothing else is decided before they are
     finished: the caller creates them, writes `finish(…)`, and calls this again.
     """
@@ -103,7 +120,8 @@ def fire(record: ScheduleRecord, *, now: datetime, previous: JobState | None = N
         return Decision(record, next_fire_time(record))
     record = _without_expired_pause(record, now)
     if record.paused is None and (newest := _newest_due(record, now)) is not None:
-        record = _decide(record, newest, now, previous)
+        chosen = _caught_up(record, newest, now, max_jobs)
+        record = _decide(record, newest, chosen, now, (previous, triggered))
     return Decision(record, next_fire_time(record))
 
 
@@ -156,28 +174,35 @@ def _newest_due(record: ScheduleRecord, now: datetime) -> datetime | None:
 
 
 def _decide(
-    record: ScheduleRecord, newest: datetime, now: datetime, previous: JobState | None
+    record: ScheduleRecord,
+    newest: datetime,
+    chosen: Sequence[datetime],
+    now: datetime,
+    states: _States,
 ) -> ScheduleRecord:
-    chosen = _caught_up(record, newest, now)
     missed_until = chosen[0] - _MICROSECOND if chosen else newest
     record = skip_until(record, missed_until, SkipReason.MISSED, now=now)
-    jobs = _plan(record, chosen, previous)
+    jobs = _plan(record, chosen, states)
     unfinished = tuple(jobs.values())
     return replace(
         record,
         decided_until=newest,
         unfinished=unfinished,
         last_job=unfinished[-1].job_id if unfinished else record.last_job,
+        last_triggered=record.last_triggered if _still_counts(record, states) else None,
         runs=with_runs(record, *(_run(tick, jobs.get(tick), now) for tick in chosen)),
         updated_at=now,
     )
 
 
-def _caught_up(record: ScheduleRecord, newest: datetime, now: datetime) -> list[datetime]:
+def _caught_up(
+    record: ScheduleRecord, newest: datetime, now: datetime, max_jobs: int
+) -> list[datetime]:
     """The due ticks for which the catch-up policy wants jobs."""
     definition = record.definition
     if definition.catch_up is CatchUp.ALL:
-        return newest_ticks(definition, record.decided_until, newest, definition.max_catch_up)
+        limit = min(definition.max_catch_up, max_jobs)
+        return newest_ticks(definition, record.decided_until, newest, limit)
     if definition.catch_up is CatchUp.SKIP and _is_late(record, newest, now):
         return []
     return [newest]
@@ -190,29 +215,46 @@ def _is_late(record: ScheduleRecord, tick: datetime, now: datetime) -> bool:
 
 
 def _plan(
-    record: ScheduleRecord, chosen: Sequence[datetime], previous: JobState | None
+    record: ScheduleRecord, chosen: Sequence[datetime], states: _States
 ) -> dict[datetime, PlannedJob]:
     """The jobs that the overlap policy admits, each as if its tick had been fired in time."""
-    overlap, cancel = record.definition.overlap, None
-    ticks = list(chosen)
+    overlap, ticks = record.definition.overlap, list(chosen)
+    cancel: tuple[Cancellation | None, Cancellation | None] = (None, None)
+    previous, triggered = states
     if overlap is Overlap.SKIP:
-        ticks = [] if previous in LIVE else ticks[:1]
+        ticks = [] if previous in LIVE or triggered in LIVE else ticks[:1]
     elif overlap is not Overlap.ALLOW:
         # A newer tick replaces an older one whose job does not exist yet.
-        ticks, cancel = ticks[-1:], _cancellation(record, previous)
+        ticks = ticks[-1:]
+        cancel = (
+            _cancellation(record, record.last_job, previous),
+            _cancellation(record, record.last_triggered, triggered),
+        )
     return {
-        tick: PlannedJob(job_id=tick_job_id(record.address, tick), tick=tick, cancel=cancel)
+        tick: PlannedJob(
+            job_id=tick_job_id(record.address, tick),
+            tick=tick,
+            cancel=cancel[0],
+            cancel_triggered=cancel[1],
+        )
         for tick in ticks
     }
 
 
-def _cancellation(record: ScheduleRecord, previous: JobState | None) -> Cancellation | None:
-    if record.last_job is None or previous not in LIVE:
+def _still_counts(record: ScheduleRecord, states: _States) -> bool:
+    """Forgets a triggered job that has ended, so that later ticks do not read its state."""
+    return record.previous_triggered is None or states[1] in LIVE
+
+
+def _cancellation(
+    record: ScheduleRecord, job_id: str | None, state: JobState | None
+) -> Cancellation | None:
+    if job_id is None or state not in LIVE:
         return None
     cancels_running = record.definition.overlap is Overlap.CANCEL_RUNNING
-    if previous is JobState.ACTIVE and not cancels_running:
+    if state is JobState.ACTIVE and not cancels_running:
         return None
-    return Cancellation(record.last_job, cancels_running)
+    return Cancellation(job_id, cancels_running)
 
 
 def _run(tick: datetime, job: PlannedJob | None, now: datetime) -> Run:

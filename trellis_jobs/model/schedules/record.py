@@ -67,14 +67,21 @@ class PlannedJob(Value, frozen=True, kw_only=True):
     """A job that was decided and may not have been created.
 
     `tick` is the time for which it is scheduled. A job that someone `triggered` has the time of
-    that request instead, and `by` whom.
+    that request instead, and `by` whom. `cancel` is the job of an earlier tick, `cancel_triggered`
+    one that someone triggered.
     """
 
     job_id: str
     tick: datetime
     cancel: Cancellation | None = None
+    cancel_triggered: Cancellation | None = None
     triggered: bool = False
     by: str | None = None
+
+    @property
+    def cancellations(self) -> tuple[Cancellation, ...]:
+        both = (self.cancel, self.cancel_triggered)
+        return tuple(each for each in both if each is not None)
 
 
 class Run(Value, frozen=True, kw_only=True):
@@ -97,9 +104,10 @@ class ScheduleRecord(Value, frozen=True, kw_only=True):
     """`decided_until`: all ticks up to this time are decided, and none of them is decided again.
 
     `unfinished` are jobs that were decided and may not have been created. Their ids are fixed, so
-    any process may create them again. `last_job` is the newest job, for the overlap policy. `runs`
-    are the newest decisions, in order. `by` is who made the schedule, or changed it last. `unknown`
-    holds fields of later versions, which are preserved.
+    any process may create them again. `last_job` is the job of the newest tick and
+    `last_triggered` the job that was triggered last, both for the overlap policy: the older of the
+    two may live longer. `runs` are the newest decisions, in order. `by` is who made the
+    schedule, or changed it last. `unknown` holds fields of later versions, which are preserved.
     """
 
     address: ScheduleAddress
@@ -112,6 +120,7 @@ class ScheduleRecord(Value, frozen=True, kw_only=True):
     unfinished: tuple[PlannedJob, ...] = ()
     paused: Pause | None = None
     last_job: str | None = None
+    last_triggered: str | None = None
     runs: tuple[Run, ...] = ()
     unknown: Mapping[str, Json] = field(default_factory=dict)
 
@@ -119,6 +128,11 @@ class ScheduleRecord(Value, frozen=True, kw_only=True):
     def previous_job(self) -> str | None:
         """The job whose state `fire` needs; None if it needs none."""
         return None if self.definition.overlap is Overlap.ALLOW else self.last_job
+
+    @property
+    def previous_triggered(self) -> str | None:
+        """Likewise, the job that was triggered last."""
+        return None if self.definition.overlap is Overlap.ALLOW else self.last_triggered
 
 
 def with_runs(record: ScheduleRecord, *added: Run) -> tuple[Run, ...]:
