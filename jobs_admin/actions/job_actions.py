@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +13,7 @@ from trellis_jobs.jetstream.client import stored_message
 from trellis_jobs.jetstream.log.decide_again import Appended, append_planned
 from trellis_jobs.model import delays, subjects
 from trellis_jobs.model import events as e
-from trellis_jobs.model.alarms import MAX_HOLD
+from trellis_jobs.model.alarms import MAX_HOLD, EventWindow
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.job import Entry
 from trellis_jobs.model.reducer import RULES
@@ -158,13 +159,9 @@ class Actions:
         return NotLegal(answer.job, tuple(sorted(legal_from)), raced=answer is not first)
 
     async def _append(self, head: Head, event: e.Event) -> Head | Refused:
-        """Queues a retried job under its key first, and removes it again if the log is full.
-
-        Sets the alarm of a job that is moved first, so that it is never later than the log says.
-        """
+        """Queues a retried job under its key first, and removes it again if the log is full."""
         if isinstance(event, e.Scheduled):
-            alarm = subjects.alarm_of_job(event.job)
-            await self.alarms.set(alarm, event.run_at, timeout=self.timeout)
+            return await self._move(head, event)
         if not isinstance(event, e.Retried):
             return await self.events.try_append(head, event, timeout=self.timeout)
         await self.keys.requeue(event)
@@ -173,6 +170,13 @@ class Actions:
         except StreamFull:
             await self.keys.withdraw(event.job, event.concurrency)
             raise
+
+    async def _move(self, head: Head, event: e.Scheduled) -> Head | Refused:
+        """Sets the alarm first, so that it is never later than the log says."""
+        window = EventWindow(time.monotonic)
+        alarm = subjects.alarm_of_job(event.job)
+        await self.alarms.set(alarm, event.run_at, timeout=self.timeout)
+        return await self.events.try_append(head, event, timeout=window.limit(self.timeout))
 
     async def has_done(self, address: JobAddress, kind: e.EventKind, action: ActionRequest) -> bool:
         """Whether the job's newest event of that kind is from this action; reads the leader."""

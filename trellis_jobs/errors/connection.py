@@ -32,6 +32,18 @@ class NotConfirmed(JobsError):
         self.job_id = job_id
 
 
+class NotAppended(NotConfirmed):
+    """The alarm of a job was set, and then it was too late for the event."""
+
+    def __init__(self, seconds: float) -> None:
+        JobsError.__init__(
+            self,
+            f"the server took more than {seconds:g} s to set the alarm of the job, so nothing was "
+            "appended to the log: repeat it",
+        )
+        self.job_id = None
+
+
 class NoAnswer(NotConfirmed):
     """The admin runtime did not answer a read request, which is safe to repeat."""
 

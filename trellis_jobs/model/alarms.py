@@ -10,11 +10,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from trellis_jobs.errors.connection import NotAppended
 from trellis_jobs.model.delays import MOVABLE
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from trellis_jobs.model.job_status import JobStatus
@@ -26,9 +28,33 @@ LEAD: Final = timedelta(milliseconds=300)
 MAX_HOLD: Final = timedelta(seconds=1)
 # Servers publish alarms beyond the year 2262 at once. A later alarm is set again after this time.
 MAX_AHEAD: Final = timedelta(days=3650)
-# For this long after an alarm was set, the event that it belongs to may still come: the process
-# that set it appends the event afterwards, within its timeout of 30 s.
+# For this long after an alarm was set, the event or record that it belongs to may still come. An
+# alarm without one is dropped then, so a process that is slower gives up before (EventWindow).
 EVENT_MAY_FOLLOW: Final = timedelta(seconds=60)
+_EVENT_WINDOW: Final = 45.0
+
+
+class EventWindow:
+    """The time in which the event of an alarm may be appended. It begins before the alarm is set.
+
+    `now` is a monotonic clock.
+    """
+
+    __slots__ = ("_ends_at", "_now")
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._ends_at = now() + _EVENT_WINDOW
+
+    @property
+    def is_over(self) -> bool:
+        return self._now() >= self._ends_at
+
+    def limit(self, timeout: float) -> float:
+        """Returns the timeout of the append. Raises NotAppended if the window is over."""
+        if self.is_over:
+            raise NotAppended(_EVENT_WINDOW)
+        return min(timeout, self._ends_at - self._now())
 
 
 class Release(Value, frozen=True):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from trellis_jobs.errors import DeadlineInvalid, JobNotFound, JobNotWaiting
 from trellis_jobs.jetstream.log.decide_again import Appended, append_planned
 from trellis_jobs.model import subjects
+from trellis_jobs.model.alarms import EventWindow
 from trellis_jobs.model.delays import MOVABLE_IF_SHARED, DeadlineTooEarly, reschedule
 from trellis_jobs.model.job import Job, fold
 from trellis_jobs.model.job_status import Head
@@ -93,5 +94,6 @@ class JobMove:
         return event
 
     async def _append(self, head: Head, event: Event) -> Head | Refused:
+        window = EventWindow(self.environment.monotonic)
         await self.alarms.set(subjects.alarm_of_job(self.address), self.run_at)
-        return await self.events.try_append(head, event, timeout=self.timeout)
+        return await self.events.try_append(head, event, timeout=window.limit(self.timeout))

@@ -17,6 +17,7 @@ from trellis_jobs.errors import (
 )
 from trellis_jobs.jetstream.log.event_log import EventLog, Refused
 from trellis_jobs.model import subjects
+from trellis_jobs.model.alarms import EventWindow
 from trellis_jobs.model.concurrency import Concurrency
 from trellis_jobs.model.context import JobContext
 from trellis_jobs.model.creator import ITS_SERVICE, Creator
@@ -294,9 +295,12 @@ class Producer:
             self._scheduled(self._address(request), next(contexts), request) for request in requests
         ]
         alarms = {subjects.alarm_of_job(event.job): event.run_at for event in events}
+        window = EventWindow(self._environment.monotonic)
         failed = await self._alarms.set_many(alarms, timeout=REQUEST_TIMEOUT)
         ready = [event for event in events if subjects.alarm_of_job(event.job) not in failed]
-        answers = iter(await self._events.append_first_many(ready, timeout=REQUEST_TIMEOUT))
+        answers = iter(
+            await self._events.append_first_many(ready, timeout=REQUEST_TIMEOUT, window=window)
+        )
         return [
             failed.get(subjects.alarm_of_job(event.job)) or self._result(event, next(answers))
             for event in events

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
 
-from trellis_jobs.errors import JobsError
+from trellis_jobs.errors import JobsError, NotConfirmed
+from trellis_jobs.errors.connection import NotAppended
 from trellis_jobs.jetstream.client.connection import Connection, ConnectionLost, NoResponders
 from trellis_jobs.jetstream.client.pub_ack import Refused, read_pub_ack
 from trellis_jobs.jetstream.client.timeouts import ACK_TIMEOUT
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.features import Features
     from trellis_jobs.jetstream.client.message import Message
     from trellis_jobs.jetstream.client.prepared_message import PreparedMessage
+    from trellis_jobs.model.alarms import EventWindow
 
     AppendResult = int | Refused | JobsError
 
@@ -105,10 +107,15 @@ class BulkAppender(Generic[M]):
         self._now = asyncio.get_running_loop().time
         self._no_batches_until = 0.0
 
-    async def append(self, messages: Iterable[M], timeout: float) -> list[AppendResult]:
-        """Returns for each message its sequence, or a lower bound, in the given order."""
+    async def append(
+        self, messages: Iterable[M], timeout: float, window: EventWindow | None = None
+    ) -> list[AppendResult]:
+        """Returns for each message its sequence, or a lower bound, in the given order.
+
+        Nothing is sent after the end of the window.
+        """
         use_batches = self._features.fast_batches and self._now() >= self._no_batches_until
-        call = _Call(timeout, self._now(), use_batches)
+        call = _Call(timeout, self._now(), use_batches, window)
         results: list[AppendResult] = []
         in_flight: deque[tuple[FastBatch[M], Awaitable[Message] | None]] = deque()
         for batch in self._batches_of(messages, call):
@@ -116,7 +123,7 @@ class BulkAppender(Generic[M]):
                 _MAX_BATCHES_IN_FLIGHT if batch.is_batch else _MAX_SINGLES_IN_FLIGHT
             ):
                 results += await self._results_of(*in_flight.popleft(), call)
-            in_flight.append((batch, self._send(batch)))
+            in_flight.append((batch, self._send(batch, call)))
             if batch.is_batch:
                 # Write it now, so that the server works on it while the next one is encoded.
                 await asyncio.sleep(0)
@@ -138,9 +145,10 @@ class BulkAppender(Generic[M]):
         if parts:
             yield FastBatch(tuple(parts))
 
-    def _send(self, batch: FastBatch[M]) -> Awaitable[Message] | None:
+    def _send(self, batch: FastBatch[M], call: _Call) -> Awaitable[Message] | None:
         """Returns an awaitable for the reply, or None if the messages must be sent alone."""
-        if not self._features.guarded_appends:
+        is_too_late = call.window is not None and call.window.is_over
+        if is_too_late or not self._features.guarded_appends:
             return None
         try:
             return batch.send(self._connection)
@@ -161,7 +169,10 @@ class BulkAppender(Generic[M]):
             call.last_reply_at = self._now()
             return results
         call.use_batches = False
-        return await asyncio.gather(*(self._append_alone(part, call) for part in batch.parts))
+        is_sent = reply is not None
+        return await asyncio.gather(
+            *(self._append_alone(part, call, is_sent=is_sent) for part in batch.parts)
+        )
 
     def _read(self, batch: FastBatch[M], message: Message) -> Sequence[AppendResult] | None:
         """Returns None unless the reply confirms that all messages are stored."""
@@ -174,9 +185,13 @@ class BulkAppender(Generic[M]):
             self._no_batches_until = self._now() + _FAST_BATCH_COOLDOWN
         return None
 
-    async def _append_alone(self, message: M, call: _Call) -> AppendResult:
+    async def _append_alone(self, message: M, call: _Call, *, is_sent: bool) -> AppendResult:
+        """`is_sent`: the message may be stored already."""
         try:
-            result = await self._publish_with_retry(message, call.timeout, call.last_reply_at)
+            timeout = call.timeout if call.window is None else call.window.limit(call.timeout)
+            result = await self._publish_with_retry(message, timeout, call.last_reply_at)
+        except NotAppended as error:
+            return NotConfirmed(message.subject, call.timeout) if is_sent else error
         except JobsError as error:
             return error
         call.last_reply_at = self._now()
@@ -193,6 +208,7 @@ class _Call:
     timeout: float
     last_reply_at: float
     use_batches: bool
+    window: EventWindow | None
 
 
 def is_final_ack(message: Message) -> bool:

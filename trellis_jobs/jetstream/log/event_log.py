@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trellis_jobs.jetstream.client.connection import Connection
     from trellis_jobs.jetstream.log.decide_again import Appended
     from trellis_jobs.jetstream.log.history import HistorySlice
+    from trellis_jobs.model.alarms import EventWindow
     from trellis_jobs.model.events import Described, Event, EventKind
     from trellis_jobs.model.identity import JobAddress
     from trellis_jobs.model.job import Entry
@@ -122,15 +123,15 @@ class EventLog:
         ]
 
     async def append_first_many(
-        self, events: Iterable[Described], *, timeout: float
+        self, events: Iterable[Described], *, timeout: float, window: EventWindow | None = None
     ) -> list[int | Refused | JobsError]:
-        """Append the first events of many jobs, each as try_append() does.
+        """Append the first events of many jobs, each as try_append() does, within the window.
 
         Each event is at the returned sequence or after it. All events share the `timeout`, which
         restarts with every reply, so that they wait through an outage together.
         """
         prepared = (self._prepare(None, event, begin(event)) for event in events)
-        return await self._bulk_appender.append(prepared, timeout)
+        return await self._bulk_appender.append(prepared, timeout, window)
 
     async def append(
         self, head: Head, event: Event, *, timeout: float = FOREVER, shared: bool = False

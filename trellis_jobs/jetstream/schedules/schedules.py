@@ -7,10 +7,11 @@ nothing to do and sets the next one.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from trellis_jobs.errors import ScheduleRefused
+from trellis_jobs.errors import NotConfirmed, ScheduleRefused
 from trellis_jobs.jetstream.client.pub_ack import Refused
 from trellis_jobs.model.subjects import AlarmAddress, AlarmFamily
 
@@ -24,11 +25,17 @@ if TYPE_CHECKING:
 
     Move: TypeAlias = Callable[[ScheduleRecord | None], Decision | None]
 
+# An alarm without its record is dropped after EVENT_MAY_FOLLOW, so a writer gives up before.
+_WRITE_TIMEOUT: Final = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
+    """`timeout` limits each change: its alarm and its record together, in seconds."""
+
     records: ScheduleRecords
     alarms: Alarms
+    timeout: float = _WRITE_TIMEOUT
 
     async def change(self, address: ScheduleAddress, move: Move) -> ScheduleRecord | None:
         """Applies a move, again whenever another process has written in between.
@@ -53,7 +60,18 @@ class Schedules:
             stored = await self.records.find_after(written, address)
 
     async def write(self, decision: Decision, stored: StoredSchedule) -> int | Refused:
-        """Returns the new revision, or a conflict. An equal record is not written again."""
+        """Returns the new revision, or a conflict. An equal record is not written again.
+
+        Raises NotConfirmed if the server does not confirm both in time.
+        """
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await self._write(decision, stored)
+        except TimeoutError:
+            what = f"a change of schedule {decision.record.address}"
+            raise NotConfirmed(what, self.timeout) from None
+
+    async def _write(self, decision: Decision, stored: StoredSchedule) -> int | Refused:
         record = decision.record
         if decision.alarm_at is not None:
             await self.alarms.set(alarm_of(record.address), decision.alarm_at)
