@@ -127,7 +127,7 @@ class ConsoleRequest:
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """A whole page, or only its changing part."""
         html = self.console.renderer.render(template, self._shared() | values, part=self.is_refresh)
-        return HTMLResponse(html, status, {"x-request-id": self.request_id})
+        return HTMLResponse(html, status)
 
     def redirect(self, path: str) -> Response:
         """To a page, after a change."""
