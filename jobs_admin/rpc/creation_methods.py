@@ -14,12 +14,12 @@ from jobs_admin.api.views.creation import CreatedJobView, CreateReply, OneContra
 from jobs_admin.creation.contract_view import contract_view
 from jobs_admin.creation.job_request import requested
 from jobs_admin.queues.contract import published_contract
+from jobs_admin.queues.declared_secrets import declared_secrets
 from jobs_admin.queues.read import known_queue
 from jobs_admin.reads.read_your_writes import wait_for_position
 from jobs_admin.reads.recent_payloads import recent_payloads
 from jobs_admin.rpc.router import answered_by
 from trellis_jobs.errors import DeclarationError, JobsError
-from trellis_jobs.jetstream.work.queues import find_queue
 from trellis_jobs.model.creator import Creator
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class CreationMethods:
             self.readers,
             request.service,
             request.type,
-            secrets=await self._declared_secrets(request.service, request.type),
+            secrets=await declared_secrets(self.connection, request.service, request.type),
             limit=request.limit,
         )
         return RecentPayloads(payloads=tuple(_fitting(found, self.max_reply_bytes())))
@@ -91,14 +91,6 @@ class CreationMethods:
         """The job exists, so the reply says so even if the projection is behind (design D17)."""
         with suppress(Fault, JobsError):
             await wait_for_position(self.progress, created.seq or 0)
-
-    async def _declared_secrets(self, service: str, job_type: str) -> tuple[str, ...]:
-        """Empty if the contract is not known: the jobs name the secrets that they had then."""
-        queue = await find_queue(self.connection, service, job_type)
-        try:
-            return () if queue is None else published_contract(queue).payload.secrets
-        except (ContractMissing, DeclarationError):
-            return ()
 
 
 def _creator(request: inputs.CreateInput, caller: Caller) -> Creator:

@@ -26,6 +26,7 @@ from jobs_admin.api.views.schedules import (
     TriggeredSchedule,
 )
 from jobs_admin.queues.contract import has_payload_schema, published_contract
+from jobs_admin.queues.declared_secrets import declared_secrets
 from jobs_admin.queues.read import known_queue
 from jobs_admin.reads.job_states import job_states
 from jobs_admin.rpc.router import answered_by
@@ -39,6 +40,7 @@ from trellis_jobs.errors import (
     ScheduleNotFound,
     ScheduleRefused,
 )
+from trellis_jobs.model.redaction import redacted
 from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.record import Pause
 from trellis_jobs.model.worker_states import WorkerState
@@ -182,6 +184,11 @@ class ScheduleMethods:
             ticks=ticks,
             states=states,
         )
+        # A field may have become a secret after the schedule was made.
+        address = known.address
+        secrets = await declared_secrets(self.connection, address.service, address.job_type)
+        payload = redacted(detail.payload, secrets)
+        detail = detail.model_copy(update={"payload": payload})
         if len(detail.encode()) + _ENVELOPE_BYTES <= self.max_reply_bytes():
             return detail
         return detail.model_copy(update={"payload": None, "omitted": ("payload",)})

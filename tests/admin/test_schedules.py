@@ -511,3 +511,35 @@ async def test_a_schedule_whose_queue_no_worker_knows_says_so(open_office: Offic
     assert f"{gone} is not fired: no running worker knows the queue" in [
         finding.message for section in sections for finding in section.findings
     ]
+
+
+class _Login(BaseModel):
+    password: str
+
+
+class _SecretLogin(BaseModel):
+    password: SecretStr
+
+
+async def test_a_field_that_became_a_secret_later_is_hidden(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    acme = ScheduleAddress("bank", "sync", "acme")
+    old = Service(example_jobs("bank", _Login, str, sync={}))
+    async with old.connect(server.url, workers=False):
+        await old.jobs.sync.schedules.put(
+            "acme", Every(3600, payload=_Login.model_validate({"password": "pin-9"}))
+        )
+    new = Service(example_jobs("bank", _SecretLogin, str, sync={}))
+
+    @new.jobs.sync.handle
+    async def sync(job: ActiveJob[_SecretLogin]) -> str:
+        return job.payload.password.get_secret_value()
+
+    async with (
+        new.connect(server.url),
+        daemon_at(server.url, tmp_path / "jobs.sqlite"),
+        AdminClient.connect(server.url, by="ann") as admin,
+    ):
+        shown = await admin.schedules.get(acme)
+        assert shown.payload == {"password": REDACTED}
