@@ -67,7 +67,12 @@ class Environment:
         known = None if self.server_time is None else self.server_time.now(self.monotonic())
         return self.now() if known is None else known
 
-    def observe_server_time(self, moment: datetime) -> None:
-        """`moment` is a time of the server in a message that has just arrived."""
+    def observe_reply(self, moment: datetime) -> None:
+        """`moment` is the time of the server in a reply that has just arrived."""
         if self.server_time is not None:
-            self.server_time.observe(moment, self.monotonic())
+            self.server_time.observe_reply(moment, self.monotonic())
+
+    def observe_stored(self, moment: datetime) -> None:
+        """`moment` is when the server stored a message that has just arrived."""
+        if self.server_time is not None:
+            self.server_time.observe_stored(moment, self.monotonic())

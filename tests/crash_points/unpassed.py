@@ -124,8 +124,12 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
         f"{_PROVISION}:_resume_source:api.request#2",
     ),
     "replicas that lag behind, or an alarm that comes between two requests: it only reads": (
-        f"{_ALARMS}._read:asyncio.sleep",
+        f"{_ALARMS}._set:asyncio.sleep",
         "trellis_jobs.scheduler.job_release:JobReleaser._scheduled_for:asyncio.sleep",
+    ),
+    "a trigger that the key refuses: without this write a worker decides again about its job": (
+        "trellis_jobs.service.schedules:QueueSchedules.trigger:self._give_up",
+        "trellis_jobs.service.schedules:QueueSchedules._give_up:self._schedules.change",
     ),
     "a thousand alarms at once: the next one is not taken yet": (
         "trellis_jobs.scheduler.alarm_worker:AlarmWorker._free_slots:self._has_slot.wait",

@@ -101,7 +101,7 @@ def test_it_is_never_ahead_of_the_server(messages: list[tuple[float, float]]) ->
     """Each message travels for a while. The best of the last minutes counts."""
     known = ServerTime()
     for arrived, at in sorted((at + delay, at) for at, delay in messages):
-        known.observe(after(at), arrived)
+        known.observe_reply(after(at), arrived)
         now = known.now(arrived)
         assert now is not None
         assert now <= after(arrived)
@@ -109,15 +109,25 @@ def test_it_is_never_ahead_of_the_server(messages: list[tuple[float, float]]) ->
 
 def test_a_slow_message_does_not_set_it_back() -> None:
     known = ServerTime()
-    known.observe(after(10), 10.001)
-    known.observe(after(10), 14)
+    known.observe_reply(after(10), 10.001)
+    known.observe_reply(after(10), 14)
     assert known.now(14) == after(13.999)
 
 
 def test_what_is_older_than_two_minutes_does_not_count() -> None:
     """The clock of the server was an hour ahead, and is right again."""
     known = ServerTime()
-    known.observe(after(3600), 0)
+    known.observe_reply(after(3600), 0)
     for minute in range(4):
-        known.observe(after(60 * minute), 60 * minute)
+        known.observe_reply(after(60 * minute), 60 * minute)
     assert known.now(180) == after(180)
+
+
+def test_an_alarm_that_was_stored_while_the_clock_was_ahead_does_not_count() -> None:
+    """The clock of the server was an hour ahead, and was set back before the alarm is received."""
+    known = ServerTime()
+    known.observe_reply(after(0), 0)
+    known.observe_stored(after(3600), 1)
+    assert known.now(1) == after(1)
+    known.observe_stored(after(2.5), 2)
+    assert known.now(2) == after(2.5)

@@ -33,19 +33,34 @@ class ServerTime:
     The monotonic clock of this machine continues from it, so that a wrong clock of this machine, or
     one that jumps, makes no difference. The best of the last one to two minutes counts: the others
     have travelled for longer, and older ones do not know of a change of the server's clock.
+
+    A message may have been stored while the server's clock was ahead, and arrive after the clock
+    was set back. So its time counts only if it is plausible after the newest reply.
     """
 
     _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
     _PERIOD: Final = 60.0
+    # A reply may have travelled for this long, and is behind by as much.
+    _TOLERANCE: Final = timedelta(seconds=1)
 
     def __init__(self) -> None:
         self._began_at = 0.0
         self._offset: timedelta | None = None
         self._former_offset: timedelta | None = None
+        self._offset_of_reply: timedelta | None = None
 
-    def observe(self, moment: datetime, monotonic: float) -> None:
-        """`moment` is a time of the server in a message that has arrived by now."""
-        offset = moment - self._steady(monotonic)
+    def observe_reply(self, moment: datetime, monotonic: float) -> None:
+        """`moment` is the time at which the server sent a reply that has just arrived."""
+        self._offset_of_reply = moment - self._steady(monotonic)
+        self._observe(self._offset_of_reply, monotonic)
+
+    def observe_stored(self, moment: datetime, monotonic: float) -> None:
+        """`moment` is when the server stored a message that has arrived by now."""
+        offset, replied = moment - self._steady(monotonic), self._offset_of_reply
+        if replied is None or offset <= replied + self._TOLERANCE:
+            self._observe(offset, monotonic)
+
+    def _observe(self, offset: timedelta, monotonic: float) -> None:
         if self._offset is None or monotonic - self._began_at >= self._PERIOD:
             self._former_offset, self._offset = self._offset, offset
             self._began_at = monotonic

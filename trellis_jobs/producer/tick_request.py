@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from trellis_jobs.errors import KeyUnresolvable, NotAdmitted, PayloadTooLarge
 from trellis_jobs.producer.submission import Request
 
 if TYPE_CHECKING:
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 
     from trellis_jobs.contract.declaration import JobType
     from trellis_jobs.model.schedules.record import ScheduleRecord
+
+# Why a job cannot be created, also if it is tried again.
+TICK_REFUSALS: Final = (NotAdmitted, KeyUnresolvable, PayloadTooLarge)
 
 
 def tick_request(

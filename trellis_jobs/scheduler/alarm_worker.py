@@ -101,7 +101,7 @@ class AlarmWorker:
         async with aclosing(self._due.each(self._free_slots)) as alarms:
             async for alarm in alarms:
                 # A redelivery of an alarm that this process still handles is ignored.
-                self._environment.observe_server_time(alarm.stored_at)
+                self._environment.observe_stored(alarm.stored_at)
                 if alarm.sequence not in self._tasks:
                     task = asyncio.create_task(self._handle(alarm))
                     self._tasks[alarm.sequence] = task

@@ -43,38 +43,50 @@ class DeclaredSchedules:
     contract: ServiceContract
     schedules: Schedules
     environment: Environment
+    retry_delay: float = _RETRY_DELAY
 
     async def keep_applying(self) -> None:
         """Tries again until it succeeds. A worker without its schedules runs jobs as before."""
-        is_reported = False
-        while True:
-            try:
-                await self.apply()
-                await self.ring_waiting()
-            except (JobsError, ConnectionLost) as error:
-                if not is_reported and self._declared():
-                    log.warning(
-                        "the schedules of the contract could not be applied, retrying every %g s: "
-                        "%s",
-                        _RETRY_DELAY,
-                        error,
-                        extra={"error": str(error)},
-                    )
-                is_reported = True
-                await asyncio.sleep(_RETRY_DELAY)
-            else:
-                return
+        reported: str | None = None
+        while (reason := await self._failure()) is not None:
+            if reason != reported and self._declared():
+                log.warning(
+                    "the schedules of the contract could not be applied, retrying every %g s: %s",
+                    self.retry_delay,
+                    reason,
+                    extra={"error": reason},
+                )
+            reported = reason
+            await asyncio.sleep(self.retry_delay)
+        if reported is not None and self._declared():
+            log.info("the schedules of the contract are applied now")
 
-    async def apply(self) -> None:
-        declared = self._declared()
+    async def _failure(self) -> str | None:
+        """Returns why the schedules could not be applied, or None."""
+        try:
+            failed = await self.apply()
+            await self.ring_waiting()
+        except (JobsError, ConnectionLost) as error:
+            return str(error)
+        except Exception as error:
+            log.exception("the schedules of the contract could not be applied, and are tried again")
+            return repr(error)
+        return "; ".join(f"{address}: {error}" for address, error in failed.items()) or None
+
+    async def apply(self) -> dict[ScheduleAddress, JobsError]:
+        """Returns the errors of schedules to try again. Does not try again what was refused."""
+        declared, failed = self._declared(), dict[ScheduleAddress, JobsError]()
         for address, definition in declared.items():
             try:
                 await self.schedules.change(address, partial(self._put, address, definition))
             except ScheduleRefused as refusal:
                 log.warning("%s", refusal, extra={"schedule": str(address)})
+            except JobsError as error:
+                failed[address] = error
         for record in await self.schedules.records.all(self.contract.service):
             if record.origin is Origin.CONTRACT and record.address not in declared:
                 await self._remove(record)
+        return failed
 
     async def ring_waiting(self) -> None:
         """Publishes the alarms of schedules that only processes with other code could not handle.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from trellis_jobs.errors import JobExists, KeyUnresolvable, NotAdmitted, PayloadTooLarge
+from trellis_jobs.errors import JobExists, PayloadTooLarge
 from trellis_jobs.jetstream.client.pub_ack import Refused
 from trellis_jobs.jetstream.schedules.records import StoredSchedule
 from trellis_jobs.model.alarms import EVENT_MAY_FOLLOW, LEAD, MAX_HOLD
@@ -26,7 +26,7 @@ from trellis_jobs.model.schedules.smaller_decisions import decisions_by_size
 from trellis_jobs.model.settlement import Ack, Nak, NoAck
 from trellis_jobs.model.states import JobState
 from trellis_jobs.model.values import replace
-from trellis_jobs.producer.tick_request import tick_request
+from trellis_jobs.producer.tick_request import TICK_REFUSALS, tick_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -214,7 +214,7 @@ class ScheduleFirer:
             await self.producer.create(request)
         except JobExists:
             return None
-        except (NotAdmitted, KeyUnresolvable, PayloadTooLarge) as refusal:
+        except TICK_REFUSALS as refusal:
             log.warning("schedule %s could not create a job: %s", record.address, refusal)
             return str(refusal)
         return None

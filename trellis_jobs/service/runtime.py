@@ -112,7 +112,7 @@ class Runtime:
         """Uses the server's time for jobs while connected, if the machine's clock is wrong."""
         own = self.environment
         timed = replace(own, server_time=ServerTime())
-        clock = CorrectedClock(own.now, self._time_requests(), timed.observe_server_time)
+        clock = CorrectedClock(own.now, self._time_requests(), timed.observe_reply)
         self.clock = clock
         self.environment = replace(timed, now=clock.now, clock_ahead=clock.ahead)
         measuring = asyncio.create_task(clock.keep_measuring(connection))

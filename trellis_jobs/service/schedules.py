@@ -19,9 +19,9 @@ from trellis_jobs.model.identity import check_token_argument
 from trellis_jobs.model.schedules import changes
 from trellis_jobs.model.schedules.address import ScheduleAddress
 from trellis_jobs.model.schedules.changes import Author, Refused
-from trellis_jobs.model.schedules.record import Origin, Pause
+from trellis_jobs.model.schedules.record import Decision, Origin, Pause
 from trellis_jobs.model.schedules.upcoming import next_upcoming, upcoming
-from trellis_jobs.producer.tick_request import tick_request
+from trellis_jobs.producer.tick_request import TICK_REFUSALS, tick_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trellis_jobs.contract.schedules import Schedule
     from trellis_jobs.jetstream.schedules.schedules import Schedules
     from trellis_jobs.model.schedules.definition import ScheduleDefinition
-    from trellis_jobs.model.schedules.record import Decision, Run, ScheduleRecord
+    from trellis_jobs.model.schedules.record import Run, ScheduleRecord
     from trellis_jobs.producer.job_ref import JobRef
     from trellis_jobs.service.runtime import Runtime
 
@@ -152,7 +152,8 @@ class QueueSchedules(Generic[P, R]):
         """Creates a job of the schedule now, whatever its timing says, also while it is paused.
 
         The record has the job before it is created. If this process dies in between, a worker
-        process of the service creates it.
+        process of the service creates it. If the job cannot be created now, such as with QueueFull,
+        it is not created later either.
         """
         job_id, now = self._runtime.environment.new_id(), self._runtime.now()
 
@@ -163,10 +164,28 @@ class QueueSchedules(Generic[P, R]):
             return decision
 
         record = (await self._change_existing(name, move)).record
-        with suppress(JobExists):
-            producer = self._runtime.connected_here().producer
-            await producer.create(tick_request(self._type, record, job_id, now))
+        try:
+            with suppress(JobExists):
+                producer = self._runtime.connected_here().producer
+                await producer.create(tick_request(self._type, record, job_id, now))
+        except TICK_REFUSALS as refusal:
+            if await self._give_up(name, job_id, str(refusal)):
+                raise
         return self._runtime.ref(self._type, job_id, since=1)
+
+    async def _give_up(self, name: str, job_id: str, reason: str) -> bool:
+        """Returns False if a worker process has created the job in the meantime."""
+
+        def move(record: ScheduleRecord | None) -> Decision | None:
+            if record is None or job_id not in [job.job_id for job in record.unfinished]:
+                return None
+            refused = {job_id: reason}
+            finished = changes.finish(record, (), refused=refused, now=self._runtime.now())
+            return Decision(finished, None)
+
+        record = await self._schedules.change(self._address(name), move)
+        runs = () if record is None else record.runs
+        return not any(run.job_id == job_id and run.refused is None for run in runs)
 
     async def delete(self, name: str) -> None:
         """Raises ScheduleNotFound, and ScheduleDeclared if the contract declares it."""

@@ -156,7 +156,7 @@ class Alarms:
     async def _set(
         self, address: AlarmAddress, at: datetime, timeout: float, started_at: float
     ) -> None:
-        guard = 0
+        guard, refusals = 0, 0
         while True:
             message = self._prepare(address, at, guard)
             try:
@@ -168,7 +168,11 @@ class Alarms:
                 continue
             if not isinstance(answer, Refused):
                 return
+            refusals += 1
             known = await self._read(address)
+            if known is None or known.sequence <= guard:
+                # The replica that replied is behind, or the alarm has come.
+                await asyncio.sleep(retry_delay(refusals))
             guard = 0 if known is None else known.sequence
             if known is not None and known.at is not None and known.at < at - LEAD:
                 # An earlier alarm is kept, but written again: it may have been set long ago, and
@@ -203,7 +207,6 @@ class Alarms:
         """Reads the alarm that is set, from any replica: every write is guarded."""
         found = await self._newest(address, subjects.alarm(address))
         if found is None:
-            await asyncio.sleep(retry_delay(1))  # a replica may be behind, or the alarm has come
             return None
         return _KnownAlarm(api.sequence_of(found), _moment((found.headers or {}).get(h.SCHEDULE)))
 
