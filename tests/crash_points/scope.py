@@ -93,6 +93,7 @@ OUTSIDE: Final = {
     "jobs_admin.health": _READS,
     "jobs_admin.doctor": _READS,
     "jobs_admin.queues.actions": _PAUSES,
+    "jobs_admin.queues.declared_secrets": _READS,
     "jobs_admin.queues.read": _READS,
     "jobs_admin.rpc.queue_methods": _PAUSES,
     "jobs_admin.rpc.worker_methods": _DIRECTS,
