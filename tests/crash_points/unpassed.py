@@ -54,6 +54,9 @@ NEVER: Final[Mapping[str, tuple[str, ...]]] = {
             )
         ),
     ),
+    "a decision whose jobs take longer than a second: a renewed alarm comes again all the same": (
+        "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._create_jobs:alarm.renew",
+    ),
     "an alarm of a schedule that comes too early: setting it again is harmless at any time": (
         "trellis_jobs.scheduler.schedule_firing:ScheduleFirer._too_early:self.alarms.set_again",
     ),

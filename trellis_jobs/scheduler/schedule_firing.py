@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TIMEOUT: Final = 30.0
+# Less than the lease of an alarm.
+_RENEWAL_INTERVAL: Final = 1.0
 # An alarm that comes before its record is delivered again after this delay, and then ever later.
 _EARLY_DELAY: Final = DoublingDelay(timedelta(milliseconds=50), 8)
 
@@ -84,7 +86,7 @@ class ScheduleFirer:
         while stored.record is not None:
             record = stored.record
             if record.unfinished:
-                stored, has_acted = await self._create_jobs(stored, record, queue), True
+                stored, has_acted = await self._create_jobs(alarm, stored, record, queue), True
                 continue
             next_at, now = next_fire_time(record), self.environment.server_now()
             if next_at is None or next_at - now > MAX_HOLD:
@@ -187,11 +189,22 @@ class ScheduleFirer:
         return None if head is None else head.status.state
 
     async def _create_jobs(
-        self, stored: StoredSchedule, record: ScheduleRecord, queue: JobType[Any, Any]
+        self,
+        alarm: DueAlarm,
+        stored: StoredSchedule,
+        record: ScheduleRecord,
+        queue: JobType[Any, Any],
     ) -> StoredSchedule:
-        """Creates the jobs that are decided, and then records that they exist."""
+        """Creates the jobs that are decided, and then records that they exist.
+
+        Renews the alarm meanwhile: a thousand jobs can take longer than its lease.
+        """
         created, refused = list[str](), dict[str, str]()
+        renewed_at = self.environment.monotonic()
         for planned in record.unfinished:
+            if self.environment.monotonic() - renewed_at >= _RENEWAL_INTERVAL:
+                await alarm.renew()
+                renewed_at = self.environment.monotonic()
             for cancel in planned.cancellations:
                 await self._cancel(record, cancel)
             reason = await self._create(record, planned, queue)
