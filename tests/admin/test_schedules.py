@@ -33,7 +33,7 @@ from tests.admin.schedule_lab import (
     office,
     staffed,
 )
-from tests.support.example_service import Task, example_jobs
+from tests.support.example_service import example_jobs
 from tests.support.facts import until
 from tests.support.servers import start_version
 from trellis_jobs import ActiveJob, Every, Service
@@ -52,6 +52,7 @@ from trellis_jobs.model.schedules.changes import Author, create
 from trellis_jobs.model.schedules.definition import CatchUp, Overlap
 from trellis_jobs.model.schedules.record import Origin
 from trellis_jobs.model.states import JobState
+from trellis_jobs.model.values import replace
 
 HOUR = timedelta(hours=1)
 NEW_YEAR = datetime(2027, 1, 1, tzinfo=UTC)
@@ -485,9 +486,13 @@ async def test_secrets_of_a_payload_are_not_shown(server: EmbeddedServer, tmp_pa
 async def test_a_payload_that_does_not_fit_into_a_reply_is_left_out(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
+    """Older versions stored payloads as large as a message."""
     async with staffed(server.url, tmp_path) as there:
-        large = Task(text="x" * (there.raw.connection.max_payload - 1_000))
-        await there.jobs.report.schedules.put("acme", Every(HOUR, payload=large))
+        text = "x" * (there.raw.connection.max_payload - 2_000)
+        small = OFFICE.contract.queues["report"].schedules["pulse"]
+        large = replace(small, payload={"text": text})
+        made = create(ACME, large, author=Author(Origin.RUNTIME, "ann"), now=utc_now())
+        await there.records.write(made.record, 0)
         shown = await there.admin.schedules.get(ACME)
         assert (shown.payload, shown.omitted) == (None, ("payload",))
         assert (await there.admin.schedules.list()).count == 3

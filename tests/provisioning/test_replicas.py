@@ -85,11 +85,15 @@ def three() -> Iterator[Cluster]:
 
 
 async def replicas(url: str) -> set[int]:
+    return {info["config"]["num_replicas"] for info in await streams(url)}
+
+
+async def streams(url: str) -> list[dict[str, Any]]:
+    """What the server says of each stream. Raises NotConfirmed if one has no leader."""
     async with probe(url) as raw:
         names = (await api.request(raw.connection, "STREAM.NAMES"))["streams"]
         assert set(names) >= {LOG, WORK, ADVISORIES, KEYS}
-        infos = [await api.request(raw.connection, f"STREAM.INFO.{name}") for name in names]
-    return {info["config"]["num_replicas"] for info in infos}
+        return [await api.request(raw.connection, f"STREAM.INFO.{name}") for name in names]
 
 
 @pytest.mark.timeout(180)
@@ -115,7 +119,19 @@ async def test_new_streams_follow_the_cluster_and_others_change_only_when_told(
 
 
 async def without_a_follower(three: Cluster) -> None:
-    """Kill one that does not lead, and wait until the leader has missed it for long enough."""
+    """Kill one that does not lead, and wait until the leader has missed it for long enough.
+
+    Not before all replicas have what they need: the killed one may be the only one that has it.
+    """
+
+    async def all_are_current() -> bool:
+        clusters = [info["cluster"] for info in await streams(three.url)]
+        return all(
+            len(each["replicas"]) == 2 and all(peer["current"] for peer in each["replicas"])
+            for each in clusters
+        )
+
+    await until(all_are_current, "all replicas of all streams are current", deadline=120)
     system = await Connection.open(three.system_url, name="probe")
     try:
         answer = await system.request("$SYS.REQ.SERVER.PING.JSZ", b'{"leader_only": true}')

@@ -22,7 +22,7 @@ from trellis_jobs.jetstream.client.connection import Connection
 from trellis_jobs.model.states import LIVE
 
 # For each of two attempts.
-_ADMIN_TIMEOUT: Final = 1.0
+_ADMIN_TIMEOUT: Final = 3.0
 # The number of jobs by queue and then by state.
 Outstanding = Mapping[str, Mapping[str, int]]
 
