@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 # Most rebuilds take less than this; then there is no need to ask for other daemons.
 _SHORT_REBUILD: Final = 1.0
-_SLOW_START: Final = 10.0
+_SLOW_START: Final = 5.0
+_FEW_MESSAGES: Final = 10_000
 _HEALTH_TIMEOUT: Final = 2.0
 _HEALTH_METHOD: Final = "Jobs.Health"
 
@@ -37,13 +38,13 @@ async def until_readable(connection: Connection, projector: Projector) -> None:
 
 
 async def _is_open_soon(projector: Projector) -> bool:
-    """A projector that has not seen yet what it must rebuild has not begun: the machine is busy."""
+    """Of few messages, or none seen yet, a rebuild takes longer only if the machine is busy."""
     for timeout in (_SHORT_REBUILD, _SLOW_START):
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await projector.until_open()
                 return True
-        if projector.rebuilding is not None and projector.rebuilding.total:
+        if projector.rebuilding is not None and projector.rebuilding.total > _FEW_MESSAGES:
             return False
     return False
 
