@@ -37,7 +37,7 @@ format: setup  ## format the code and mend what lint can mend
 	$(BIN)/ruff check --fix $(CODE)
 
 test: check  ## the checks, then every test; what CI runs
-	$(BIN)/pytest -n 6 --dist loadfile --durations 30
+	$(BIN)/pytest -n 4 --dist loadfile --durations 30
 
 test-fast: setup  ## the tests that need no server: rules, wire format, contracts, layers; under a minute
 	$(BIN)/pytest -q -n 2 tests/model tests/wire tests/contract tests/test_layers.py
