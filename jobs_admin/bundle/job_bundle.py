@@ -11,6 +11,7 @@ from jobs_admin.api.views.jobs import LogEntry
 from jobs_admin.explain.job_view import view_of
 from jobs_admin.explain.log_records import recorded
 from jobs_admin.explain.views import job_secrets
+from trellis_jobs.model.reducer import NOTES
 from trellis_jobs.model.timeline import replay
 from trellis_jobs.wire.event_redaction import redact
 
@@ -64,9 +65,15 @@ class JobBundle:
         """As Jobs.Events returns them: without secrets, and with the state after each."""
         return [_shown(entry, step) for entry, step in zip(self.entries, self.history, strict=True)]
 
-    def events_page(self, *, offset: int = 0, limit: int = 100) -> Page[LogEntry]:
+    def events_page(
+        self, *, after_seq: int = 0, notes: bool = True, offset: int = 0, limit: int = 100
+    ) -> Page[LogEntry]:
         """A page as Jobs.Events returns it."""
-        shown = self.events()
+        shown = [
+            entry
+            for entry in self.events()
+            if entry.seq > after_seq and (notes or not _is_note(entry))
+        ]
         part = shown[offset : offset + limit]
         return Page[LogEntry].of(part, count=len(shown), offset=offset, limit=limit)
 
@@ -78,6 +85,10 @@ class JobBundle:
                 "the bundle has no secrets: export the job with `trellis-jobs jobs export --reveal`"
             )
         return job_secrets(job)
+
+
+def _is_note(entry: LogEntry) -> bool:
+    return entry.subject.rpartition(".")[2] in {kind.value for kind in NOTES}
 
 
 def _shown(entry: LogEntry, step: TimelineEntry) -> LogEntry:

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from jobs_admin.api.errors import Invalid, NotFound
 from jobs_admin.api.rpc_sender import PAGE_SIZE
-from jobs_admin.api.views.base import Page
-from jobs_admin.api.views.jobs import JobPage, LogEntry
+from jobs_admin.api.views.jobs import JobPage
 from trellis_jobs.model.identity import JobAddress
-from trellis_jobs.model.reducer import NOTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +15,8 @@ if TYPE_CHECKING:
 
     from jobs_admin.api.job_filter import JobFilter
     from jobs_admin.api.rpc_sender import JobPageArguments, PageArguments
-    from jobs_admin.api.views.jobs import ExplanationView, JobView
+    from jobs_admin.api.views.base import Page
+    from jobs_admin.api.views.jobs import ExplanationView, JobView, LogEntry
     from jobs_admin.bundle.job_bundle import JobBundle
 
 
@@ -55,14 +54,10 @@ class BundleReads:
         notes: bool = True,
         **page: Unpack[PageArguments],
     ) -> Page[LogEntry]:
-        found = [
-            entry
-            for entry in self._bundle(job).events()
-            if entry.seq > after_seq and (notes or not _is_note(entry))
-        ]
         offset, limit = page.get("offset", 0), page.get("limit", PAGE_SIZE)
-        part = found[offset : offset + limit]
-        return Page[LogEntry].of(part, count=len(found), offset=offset, limit=limit)
+        return self._bundle(job).events_page(
+            after_seq=after_seq, notes=notes, offset=offset, limit=limit
+        )
 
     async def list_jobs(self, query: JobFilter, **page: Unpack[JobPageArguments]) -> JobPage:
         """A bundle does not know which other jobs there are."""
@@ -74,7 +69,3 @@ class BundleReads:
                 return bundle
         name = job.job_id if isinstance(job, JobAddress) else job
         raise NotFound(f"no bundle has a job {name}")
-
-
-def _is_note(entry: LogEntry) -> bool:
-    return entry.subject.rpartition(".")[2] in {kind.value for kind in NOTES}

@@ -97,6 +97,14 @@ def test_its_views_have_the_state_after_each_event_and_what_was_ignored() -> Non
     assert (page.count, [entry.seq for entry in page.entries]) == (3, [read.entries[1].seq])
 
 
+def test_its_pages_begin_after_a_sequence_and_may_leave_notes_out() -> None:
+    read = bundle(FIRST, given.started(), given.progressed(), given.dead())
+    first, started, note, dead = (entry.seq for entry in read.entries)
+    assert [entry.seq for entry in read.events_page(after_seq=started).entries] == [note, dead]
+    changes = read.events_page(notes=False)
+    assert (changes.count, [entry.seq for entry in changes.entries]) == (3, [first, started, dead])
+
+
 def test_what_the_file_says_of_states_is_not_believed() -> None:
     content = file_of(bundle())
     for entry in content["entries"]:
